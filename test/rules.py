@@ -95,16 +95,20 @@ def missing_tests(text, known):
 
 
 def has_test(known, name, part=""):
-    path = known.get(name.rsplit("/", 1)[-1])
-    if not path or ("/" in name and not path.startswith("test/" + name)):
+    path = known.get(name)
+    if not path:
         return False
     return re.search(rf"\b{part}\b", open(path, encoding="utf-8").read()) is not None
 
 
 def tests():
-    """{name: path} of all tests: files below test/, by their names without suffixes."""
-    return {name.rsplit(".", 1)[0]: os.path.join(d, name) for d, _, names in os.walk("test")
-            for name in sorted(names) if name.endswith(TEST_SUFFIXES)}
+    """{name: path} of all tests: files below test/, by their names and by their paths there, both
+    without suffixes."""
+    paths = [os.path.join(d, name) for d, _, names in os.walk("test")
+             for name in sorted(names) if name.endswith(TEST_SUFFIXES)]
+    known = {os.path.basename(p).rsplit(".", 1)[0]: p for p in paths}
+    known.update((p.removeprefix("test/").rsplit(".", 1)[0], p) for p in paths)
+    return known
 
 
 def limits(path):

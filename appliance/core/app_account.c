@@ -15,7 +15,7 @@
  * which the kernel limits itself (tcp_mem).
  *
  * Invariant: (1) while the daemon serves, its resident memory without mem: drives is at most
- * app_account_total().
+ * app_account_total() [e2e_many].
  */
 #include "appliance/core/app_account.h"
 
@@ -46,6 +46,7 @@ const char *const app_account_name[APP_ACCOUNT_PARTS] = {
 
 static void set(struct app_account *a, enum app_account_part part, uint64_t bytes)
 {
+	ASSERT(part < APP_ACCOUNT_PARTS);
 	atomic_store_explicit(&a->part_bytes[part], bytes, memory_order_relaxed);
 }
 
@@ -69,6 +70,7 @@ void app_account_make(struct app_account *a, const struct app_conf *c,
 	cfg.index = 1; /* it has staging, and no store */
 	staging_bytes = app_core_memory_needed(&cfg);
 	a->max_bytes = c->memory_max_bytes;
+	ASSERT(first_bytes >= staging_bytes);
 	set(a, APP_ACCOUNT_CACHE, first_bytes - staging_bytes);
 	set(a, APP_ACCOUNT_STAGING, c->cores * staging_bytes);
 	set(a, APP_ACCOUNT_SESSIONS,

@@ -16,6 +16,7 @@ static uint64_t dead_drives(const struct app_core *core)
 {
 	uint64_t dead = core->cfg.missing ? 1ull << core->cfg.missing->drive : 0;
 
+	ASSERT(core->nqps <= META_DRIVES_MAX);
 	for (uint32_t d = 0; d < core->nqps; d++)
 		if (core->qp[d] && nvme_drive_health(core->cfg.drive[d]) == NVME_HEALTH_DEAD)
 			dead |= 1ull << d;
@@ -24,6 +25,7 @@ static uint64_t dead_drives(const struct app_core *core)
 
 wk_cold void app_ailing_tell(struct app_core *core)
 {
+	ASSERT(core->index == 0 || core->cores);
 	if (core->index > 0) {
 		if (!app_cores_ailing(core, core->media.ailing))
 			return; /* in a later turn */
@@ -48,6 +50,7 @@ bool app_ailing_probe(struct app_op *op, uint32_t *drive)
 	const uint32_t d = app_failing_due(&core->failing, core->now_ns);
 	struct nvme_info info;
 
+	ASSERT(core->index == 0 && op->kind == APP_OP_SCRUB);
 	if (likely(d == META_DRIVES_MAX))
 		return false;
 	if (d >= core->nqps || !core->qp[d] ||
@@ -56,6 +59,7 @@ bool app_ailing_probe(struct app_op *op, uint32_t *drive)
 		return false;
 	}
 	nvme_drive_info(core->cfg.drive[d], &info);
+	ASSERT(!(dead_drives(core) >> d & 1)); /* app_failing.c (5) */
 	op->quiet = true;
 	op->nblocks = APP_PROBE_PLACES;
 	for (uint32_t i = 0; i < APP_PROBE_PLACES; i++)
@@ -74,9 +78,11 @@ void app_ailing_probed(struct app_op *op, uint32_t drive)
 	struct app_fault f = { .drive = (uint8_t)drive };
 	uint32_t good = 0;
 
+	ASSERT(op->quiet && drive < META_DRIVES_MAX);
 	ASSERT(op->io_count == APP_PROBE_PLACES);
 	for (uint32_t i = 0; i < op->io_count; i++)
 		good += op->io[i].nvme.status == 0;
+	ASSERT(good <= APP_PROBE_PLACES);
 	op->quiet = false;
 	if (!app_failing_probed(&core->failing, drive, good, core->now_ns, &what))
 		return;

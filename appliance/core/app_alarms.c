@@ -25,6 +25,7 @@ __attribute__((format(printf, 5, 6))) static void raise_alarm(struct alarms *a, 
 	struct app_alarm *alarm = &a->out[a->count];
 	va_list args;
 
+	ASSERT(a->count <= APP_ALARMS_MAX && id && action);
 	if (critical != a->critical || a->count == APP_ALARMS_MAX)
 		return;
 	*alarm = (struct app_alarm){ .id = id, .critical = critical, .action = action };
@@ -43,11 +44,13 @@ static uint32_t serving(const struct app_snapshot *s)
 	for (uint32_t i = 0; i < s->ndrives; i++)
 		count += s->drive[i].is_there && !s->drive[i].store.draining &&
 			 !s->drive[i].store.gone;
+	ASSERT(count <= s->ndrives);
 	return count;
 }
 
 static void of_changes(struct alarms *a, const struct app_snapshot *s)
 {
+	ASSERT(s->ndrives <= META_DRIVES_MAX);
 	if (s->has_missing)
 		raise_alarm(a, "read_only_missing", true,
 			    "Put the drive back, take allow_missing out of the configuration, and "
@@ -70,6 +73,7 @@ static void of_space(struct alarms *a, const struct app_snapshot *s)
 {
 	const uint64_t all = s->statfs.blocks_total, left = s->statfs.blocks_free;
 
+	ASSERT(left <= all || all == 0);
 	if (all && left < all / 50)
 		raise_alarm(
 			a, "space_out", true,
@@ -116,6 +120,7 @@ static void of_damage(struct alarms *a, const struct app_snapshot *s)
 
 static void of_health(struct alarms *a, const struct app_drive_snapshot *d, uint32_t i)
 {
+	ASSERT(i < META_DRIVES_MAX);
 	if (d->health == NVME_HEALTH_RESETTING) {
 		raise_alarm(a, "drive_resetting", false,
 			    "Requests wait for it. If it happens often, replace the drive.",
@@ -133,6 +138,7 @@ static void of_wear(struct alarms *a, const struct app_drive_snapshot *d, uint32
 {
 	const struct nvme_smart *smart = &d->smart;
 
+	ASSERT(d->has_smart && i < META_DRIVES_MAX);
 	if (smart->spare_percent < smart->spare_least_percent)
 		raise_alarm(a, "drive_spare", true,
 			    "Replace it: wekactl drives add a new one, wekactl drives drain this "
@@ -149,6 +155,7 @@ static void of_wear(struct alarms *a, const struct app_drive_snapshot *d, uint32
 
 static void of_drive(struct alarms *a, const struct app_drive_snapshot *d, uint32_t i)
 {
+	ASSERT(i < META_DRIVES_MAX);
 	if (!d->is_there || d->store.gone)
 		return;
 	if (d->health != NVME_HEALTH_GOOD || d->failed || d->no_writes)
@@ -163,6 +170,7 @@ static void of_drive(struct alarms *a, const struct app_drive_snapshot *d, uint3
 
 static void pass(struct alarms *a, const struct app_snapshot *s, bool critical)
 {
+	ASSERT(s->ndrives <= META_DRIVES_MAX);
 	a->critical = critical;
 	of_changes(a, s);
 	for (uint32_t i = 0; i < s->ndrives; i++)
@@ -177,5 +185,6 @@ uint32_t app_alarms(const struct app_snapshot *s, struct app_alarm out[APP_ALARM
 
 	pass(&a, s, true);
 	pass(&a, s, false);
+	ASSERT(a.count <= APP_ALARMS_MAX);
 	return a.count;
 }

@@ -21,8 +21,10 @@
  *
  * Invariants:
  *  (1) answered == wanted, or answered + 1 == wanted and a question is out.
- *  (2) A core that sleeps wakes for a question: ask_fd stays readable until the question is taken.
- *  (3) Once a question is answered ask_fd is empty, until the next one.
+ *  (2) A core that sleeps wakes for a question: ask_fd stays readable until the question is taken
+ *      [test_app_ask:sleeping_cores_answer].
+ *  (3) Once a question is answered ask_fd is empty, until the next one
+ *      [test_app_ask:an_answered_question_leaves_nothing_to_wake_for].
  */
 #include "appliance/core/app_ask.h"
 #include "appliance/core/app_op.h"
@@ -78,11 +80,13 @@ void app_ask_destroy(struct app_ask *a)
 
 int app_ask_fd(const struct app_ask *a)
 {
+	ASSERT(a->ask_fd >= 0);
 	return a->ask_fd;
 }
 
 int app_ask_answer_fd(const struct app_ask *a)
 {
+	ASSERT(a->answer_fd >= 0);
 	return a->answer_fd;
 }
 
@@ -99,6 +103,7 @@ static void raise_fd(int fd)
 {
 	const uint64_t one = 1;
 
+	ASSERT(fd >= 0);
 	(void)!write(fd, &one, sizeof(one));
 }
 
@@ -107,6 +112,7 @@ static bool empty_fd(int fd)
 {
 	uint64_t count;
 
+	ASSERT(fd >= 0);
 	return read(fd, &count, sizeof(count)) == (ssize_t)sizeof(count);
 }
 
@@ -188,12 +194,14 @@ void app_ask_turn(struct app_core *core)
 	if (!core->cfg.ask || !core->meta)
 		return;
 	wanted = atomic_load_explicit(&core->cfg.ask->wanted, memory_order_acquire); /* A2 */
+	ASSERT(wanted - core->asked <= 1);                                           /* (1) */
 	if (unlikely(wanted != core->asked))
 		take_question(core, wanted);
 }
 
 void app_ask_answer(struct app_op *op)
 {
+	ASSERT(op->kind == APP_OP_SNAPSHOT && op->asks_out == 0);
 	op->sums = NULL; /* the asker's: release() returns the core's part */
 	answer(op->core, op->status);
 }

@@ -40,11 +40,13 @@ static uint32_t wire_bytes(const struct fab_req *req)
 			: answers_statuses(req) ? FAB_STATUS_BYTES
 						: FAB_ANSWER_BYTES;
 
+	DASSERT(req->args.batch.count > 0 && req->args.batch.count <= FAB_BATCH_MAX);
 	return req->args.batch.count * each;
 }
 
 static uint32_t answers_bytes(const struct fab_req *req)
 {
+	DASSERT(req->args.batch.count > 0);
 	return is_of_names(req) ? 0 : req->args.batch.count * (uint32_t)sizeof(struct fab_answer);
 }
 
@@ -59,6 +61,7 @@ static uint32_t window_blocks(const struct fab_req *req)
 
 static struct app_session *session_of(const struct app_batch *b)
 {
+	DASSERT(b->req && b->req->session->user);
 	return b->req->session->user;
 }
 
@@ -68,6 +71,7 @@ static void enlist(struct app_core *core, struct app_batch *b)
 	bool can = b->next < b->count ? b->in_flight < core->cfg.batch_in_flight
 				      : b->in_flight == 0 && !b->ending;
 
+	ASSERT(b->next <= b->count && b->in_flight <= b->next); /* (2) */
 	if (!can) {
 		list_del(&b->link);
 		return;
@@ -75,6 +79,7 @@ static void enlist(struct app_core *core, struct app_batch *b)
 	if (!list_linked(&b->link))
 		list_push_back(&session_of(b)->batches, &b->link);
 	app_turn_want(core, session_of(b));
+	DASSERT(list_linked(&b->link)); /* (1) */
 }
 
 bool app_batch_begin(struct app_core *core, struct fab_req *req)
@@ -97,6 +102,7 @@ bool app_batch_begin(struct app_core *core, struct fab_req *req)
 		return false;
 	}
 	b = list_entry(list_pop_front(&core->batch_free), struct app_batch, link);
+	ASSERT(!b->part && !list_linked(&b->link));
 	*b = (struct app_batch){
 		.req = req,
 		.count = req->args.batch.count,
@@ -114,6 +120,7 @@ bool app_batch_begin(struct app_core *core, struct fab_req *req)
 
 int app_batch_place(struct app_batch *b, uint32_t nblocks, uint32_t *data_at, uint32_t *first_sum)
 {
+	ASSERT(b->blocks <= b->blocks_max);
 	if (nblocks > b->blocks_max - b->blocks)
 		return -EMSGSIZE;
 	*data_at = b->blocks * BLOCK_SIZE;
@@ -129,6 +136,7 @@ static void item_begin(struct app_core *core, struct app_batch *b)
 	const struct app_row *row = &app_rows[b->req->type];
 	struct app_op *op = app_op_take(core, row->kind, b->req);
 
+	DASSERT(b->next < b->count && !b->ending); /* (2) */
 	ASSERT(op);
 	op->batch = b;
 	op->index = b->next++;
@@ -148,6 +156,7 @@ static void end_begin(struct app_core *core, struct app_batch *b)
 {
 	struct app_op *op = app_op_take(core, APP_OP_BATCH_END, b->req);
 
+	ASSERT(!b->ending && b->in_flight == 0 && b->next == b->count); /* (2) */
 	ASSERT(op);
 	b->ending = true;
 	op->batch = b;
@@ -159,6 +168,7 @@ uint32_t app_batch_visit(struct app_core *core, struct app_batch *b, uint32_t it
 {
 	uint32_t ops_max = max_u32(core->cfg.ops_max - core->cfg.ops_max / 4, 1), begun = 0;
 
+	ASSERT(!b->ending && items_max > 0);
 	if (b->next == b->count) {
 		if (core->op_free_count == 0)
 			return 0;
@@ -182,6 +192,7 @@ void app_batch_item_done(struct app_op *op)
 	struct fab_answer *a = &b->answers[op->index];
 	struct fab_attr attr;
 
+	ASSERT(op->core->batch_ops > 0);
 	ASSERT(op->index < b->next && b->in_flight > 0); /* (2) */
 	b->in_flight--;
 	op->core->batch_ops--;
@@ -210,6 +221,7 @@ void app_batch_item_done(struct app_op *op)
 
 void app_batch_check_end(struct app_core *core, struct app_batch *b)
 {
+	ASSERT(b->in_flight <= b->next);
 	if (b->next == b->count && b->in_flight == 0 && !b->ending && core->op_free_count > 0)
 		end_begin(core, b);
 	enlist(core, b);
@@ -217,6 +229,7 @@ void app_batch_check_end(struct app_core *core, struct app_batch *b)
 
 void app_batch_cancel(struct app_core *core, struct app_batch *b, int status)
 {
+	ASSERT(status < 0);
 	if (!b->cancel)
 		b->cancel = status;
 	b->next = b->count;   /* the other items will not begin, */
@@ -231,6 +244,7 @@ enum app_next app_batch_end_step(struct app_op *op)
 {
 	struct app_batch *b = op->batch;
 
+	ASSERT(b->ending && b->in_flight == 0);
 	if (b->part) {
 		b->part->closed = true;
 		app_part_filled(op->core, b->req, b->part);
@@ -241,6 +255,7 @@ enum app_next app_batch_end_step(struct app_op *op)
 
 static void build_answers(struct app_batch *b)
 {
+	ASSERT(b->blocks <= b->blocks_max && b->in_flight == 0);
 	for (uint32_t i = 0; i < b->count; i++) {
 		struct fab_answer *a = &b->answers[i];
 		char *wire = b->wire + i * FAB_ANSWER_BYTES;
@@ -259,6 +274,7 @@ static void build_answers(struct app_batch *b)
 
 static void give_tables(struct app_core *core, struct app_batch *b)
 {
+	ASSERT(b->answers && b->in_flight == 0);
 	app_table_give(core, session_of(b), b->answers, b->table_bytes);
 	if (b->sums)
 		app_table_give(core, session_of(b), b->sums,
@@ -273,6 +289,7 @@ void app_batch_end_answer(struct app_op *op)
 	uint32_t bytes = wire_bytes(req), at = 0;
 	bool sent = true;
 
+	ASSERT(b->ending && !b->part && b->next == b->count);
 	if (op->status) {
 		give_tables(core, b);
 		fab_reply(req, op->status, NULL, 0);

@@ -33,10 +33,12 @@ static void defaults(struct app_core_cfg *cfg)
 	cfg->queue_depth = cfg->queue_depth ? cfg->queue_depth : 256;
 	cfg->nshards = cfg->nshards ? cfg->nshards : 64;
 	cfg->queue_max = cfg->queue_max ? cfg->queue_max : APP_QUEUE_DEFAULT;
+	ASSERT(cfg->ops_max > 0 && cfg->queue_depth > 1);
 }
 
 static void meta_conf_of(const struct app_core_cfg *cfg, struct meta_conf *out)
 {
+	ASSERT(cfg->ndrives <= META_DRIVES_MAX);
 	*out = (struct meta_conf){
 		.ndrives = cfg->ndrives,
 		.cache_bytes = cfg->cache_bytes,
@@ -103,6 +105,7 @@ uint64_t app_core_holds_bytes(const struct app_core_cfg *given, uint32_t cores)
 	struct app_core_cfg cfg = *given;
 	struct app_core *core;
 
+	ASSERT(cores > 0 && cores <= APP_CORES_MAX);
 	defaults(&cfg);
 	return cores * (sizeof(core->hold_bucket) + cfg.opens_max * sizeof(*core->hold_slot)) +
 	       meta_holds_bytes(cfg.opens_max * cores);
@@ -110,6 +113,7 @@ uint64_t app_core_holds_bytes(const struct app_core_cfg *given, uint32_t cores)
 
 uint64_t app_core_dma_needed(const struct app_core_cfg *cfg)
 {
+	ASSERT(cfg->ndrives <= META_DRIVES_MAX);
 	/* A drive's queues and lists fit into a huge page. */
 	return align_up(app_core_memory_needed(cfg), HUGE_BYTES) + cfg->ndrives * HUGE_BYTES;
 }
@@ -121,7 +125,9 @@ static int take_memory(struct app_core *core, char *why)
 	struct app_core_cfg *cfg = &core->cfg;
 	int err;
 
+	ASSERT(!core->memory && !core->arena);
 	core->memory_bytes = app_core_memory_needed(cfg);
+	ASSERT(core->memory_bytes % BLOCK_SIZE == 0);
 	if (!core->memory_bytes)
 		return -EINVAL;
 	core->memory = cfg->memory;
@@ -150,6 +156,7 @@ static int take_memory(struct app_core *core, char *why)
 
 static void give_memory(struct app_core *core)
 {
+	ASSERT(!core->arena || core->memory);
 	if (!core->arena)
 		return;
 	nvme_dma_unmap(core->cfg.dma, core->memory_iova, core->memory_bytes);
@@ -162,6 +169,7 @@ static int take_slots(struct app_core *core)
 	uint32_t ops = core->cfg.ops_max, hidden = core->cfg.open_puts_max;
 	uint32_t holds = core->cfg.opens_max;
 
+	ASSERT(core->op_free_count == 0 && core->hold_free_count == 0);
 	core->ops = aligned_alloc(64, align_up(ops * sizeof(*core->ops), 64));
 	core->op_free = calloc(ops, sizeof(struct app_op *));
 	core->batch = calloc(ops, sizeof(*core->batch));
@@ -200,6 +208,8 @@ static int take_slots(struct app_core *core)
 		list_push_back(&core->hold_free, &core->hold_slot[i].link);
 		core->hold_free_count++;
 	}
+	ASSERT(core->op_free_count == ops && core->hold_free_count == holds);
+	ASSERT(core->hidden_free_count == hidden);
 	return 0;
 }
 
@@ -220,6 +230,7 @@ static int take_queues(struct app_core *core, char *why)
 	struct nvme_info info;
 	int err;
 
+	ASSERT(core->nqps == 0 && core->cfg.ndrives <= META_DRIVES_MAX);
 	for (uint32_t i = 0; i < core->cfg.ndrives; i++) {
 		struct nvme_drive *drive = core->cfg.drive[i];
 
@@ -258,6 +269,7 @@ static void give_queues(struct app_core *core)
 	while (core->nqps)
 		if (core->qp[--core->nqps])
 			nvme_qpair_destroy(core->qp[core->nqps]);
+	ASSERT(core->nqps == 0);
 }
 
 /* The first core has the store, the others read it. */
@@ -266,6 +278,7 @@ static int take_meta(struct app_core *core)
 	struct app_cores *cores = core->cores;
 	int err;
 
+	ASSERT(!core->meta && !core->reader);
 	if (core->index > 0)
 		return meta_reader_create(&core->reader, cores->store, core->index);
 	err = meta_create(&core->meta, &core->meta_conf);
@@ -280,6 +293,7 @@ static int take_store(struct app_core *core)
 	uint64_t staging_bytes = align_up(core->cfg.staging_bytes, STAGING_ALIGN);
 	int err;
 
+	ASSERT(core->memory_bytes >= staging_bytes);
 	if (core->index == 0)
 		meta_conf_of(&core->cfg, &core->meta_conf);
 	core->meta_conf.memory = core->memory + staging_bytes;
@@ -314,6 +328,7 @@ destroy_meta:
 
 static void give_store(struct app_core *core)
 {
+	ASSERT(core->media.in_flight == 0);
 	if (core->meta)
 		meta_destroy(core->meta);
 	meta_reader_destroy(core->reader);
@@ -325,6 +340,7 @@ static void give_store(struct app_core *core)
  */
 static void announce_memory(struct app_core *core)
 {
+	ASSERT(core->staging.base && core->ops);
 	if (!core->cfg.srv)
 		return;
 	fab_server_memory(core->cfg.srv, core->staging.base, core->cfg.staging_bytes);
@@ -396,6 +412,7 @@ int app_core_create(struct app_core **out, const struct app_core_cfg *cfg, char 
 	defaults(&core->cfg);
 	core->cores = cfg->cores && cfg->cores->count > 1 ? cfg->cores : NULL;
 	core->index = core->cores ? cfg->index : 0;
+	ASSERT(core->index < APP_CORES_MAX);
 	core->io_max_bytes = (uint64_t)(core->cfg.ndrives + 1) * APP_CHUNK_BYTES;
 	core->boot_status = -EAGAIN;
 	core->stop_status = -EAGAIN;
@@ -462,6 +479,7 @@ void app_core_drive(struct app_core *core, uint32_t d, struct nvme_qpair *qp,
 
 int app_core_drive_add(struct app_core *core, const struct meta_drive_info *info)
 {
+	ASSERT(!core->meta || core->index == 0);
 	if (!core->meta || meta_drives(core->meta) + 1 != core->nqps)
 		return -EBUSY;
 	return meta_drive_add(core->meta, info);
@@ -469,6 +487,7 @@ int app_core_drive_add(struct app_core *core, const struct meta_drive_info *info
 
 int app_core_drive_status(const struct app_core *core)
 {
+	ASSERT(core->meta);
 	return meta_drive_add_status(core->meta);
 }
 
@@ -486,6 +505,7 @@ struct nvme_qpair *app_core_drive_leave(struct app_core *core, uint32_t d)
 {
 	struct nvme_qpair *qp = core->qp[d];
 
+	ASSERT(d < core->nqps);
 	if (!qp || nvme_qpair_in_flight(qp) || !app_media_leave(&core->media, d))
 		return NULL;
 	core->qp[d] = NULL; /* so cfg.drive[d] is not read */
@@ -497,6 +517,7 @@ struct nvme_qpair *app_core_drive_leave(struct app_core *core, uint32_t d)
 
 void app_core_abandon(struct app_core *core)
 {
+	ASSERT(core->nqps <= META_DRIVES_MAX);
 	for (uint32_t i = 0; i < core->nqps; i++)
 		if (core->qp[i])
 			nvme_qpair_stop(core->qp[i]);
@@ -516,6 +537,7 @@ void app_core_destroy(struct app_core *core)
 	if (!core)
 		return;
 	ASSERT(core->media.in_flight == 0);
+	ASSERT(core->fresh_count == 0);
 	for (uint32_t i = 0; i < core->cfg.ndrives && core->meta; i++)
 		if (core->cfg.drive[i])
 			app_witness_off(core->cfg.drive[i]);

@@ -45,6 +45,7 @@ struct app_op *app_op_take(struct app_core *core, enum app_op_kind kind, struct 
 	if (core->op_free_count == 0)
 		return NULL;
 	op = core->op_free[--core->op_free_count];
+	DASSERT(core->op_free_count < core->cfg.ops_max);
 	/* Clears all fields that are not written before they are read. */
 	memset(op, 0, offsetof(struct app_op, pull));
 	list_init(&op->link);
@@ -65,6 +66,7 @@ void app_op_free(struct app_op *op)
 {
 	struct app_core *core = op->core;
 
+	DASSERT(core->op_free_count < core->cfg.ops_max && !op->part && !op->hold);
 	ASSERT(op->ios_out == 0 && op->pulls_out == 0 && !list_linked(&op->link)); /* (2) */
 	ASSERT(op->asks_out == 0);
 	ASSERT(!op->buf && !op->locked && !op->sums);
@@ -79,6 +81,7 @@ void app_op_free(struct app_op *op)
 
 void app_op_wait(struct app_op *op, enum app_on on, struct list *list)
 {
+	DASSERT(on != APP_ON_NOTHING && !list_linked(&op->link)); /* (2) */
 	op->on = on;
 	if (list)
 		list_push_back(list, &op->link);
@@ -86,12 +89,14 @@ void app_op_wait(struct app_op *op, enum app_on on, struct list *list)
 
 void app_op_ready(struct app_op *op)
 {
+	ASSERT(op->ios_out == 0 && op->pulls_out == 0); /* (2) */
 	list_del(&op->link);
 	app_op_wait(op, APP_ON_READY, &op->core->ready);
 }
 
 enum app_next app_op_end(struct app_op *op, int status)
 {
+	DASSERT(status <= 0 && !op->ending);
 	op->status = status;
 	op->ending = true;
 	return APP_END;
@@ -99,6 +104,7 @@ enum app_next app_op_end(struct app_op *op, int status)
 
 static enum app_next step(struct app_op *op)
 {
+	DASSERT(op->kind < APP_OP_KINDS && op->names_done <= op->names);
 	if (unlikely(op->recall))
 		return app_recall_step(op);
 	if (unlikely(op->names_done < op->names))
@@ -110,6 +116,10 @@ static void answer(struct app_op *op)
 {
 	struct app_core *core = op->core;
 
+	DASSERT(op->ending && op->asks_out == 0);
+	/* (3) */
+	DASSERT(op->status || (op->batch && op->kind != APP_OP_BATCH_END) ||
+		app_is_durable(core, op->seen_seq));
 	if (op->kind == APP_OP_SCRUB)
 		return;
 	if (unlikely(op->kind == APP_OP_SNAPSHOT)) {
@@ -131,6 +141,7 @@ static void answer(struct app_op *op)
 	}
 	if (!app_kinds[op->kind].answer) /* nobody has asked */
 		return;
+	DASSERT(core->requests_open > 0 && op->req->user);
 	core->requests_open--;
 	app_stat_took(core, op->req);
 	app_kinds[op->kind].answer(op);
@@ -142,6 +153,7 @@ static void release(struct app_op *op)
 {
 	struct app_core *core = op->core;
 
+	DASSERT(op->ending && !op->part);
 	app_read_end(op);
 	if (unlikely(op->roused)) /* it took nothing */
 		app_lent_wake_tight(core);
@@ -152,6 +164,8 @@ static void release(struct app_op *op)
 		app_table_give(core, op->session, op->sums, op->sums_bytes);
 	op->buf = NULL;
 	op->sums = NULL;
+	if (unlikely(op->hidden))
+		app_hidden_untouched(op);
 	if (core->meta && list_linked(&op->file_link))
 		app_file_unlock_here(core, op);
 }
@@ -159,6 +173,7 @@ static void release(struct app_op *op)
 /* (3): false: stepped again when it may be told. */
 static bool may_tell(struct app_op *op)
 {
+	DASSERT(op->ending && op->asks_out == 0);
 	if (op->batch && op->kind != APP_OP_BATCH_END) {
 		op->batch->seen_seq = max_u64(op->batch->seen_seq, op->seen_seq);
 		return true;
@@ -180,6 +195,7 @@ void app_op_run(struct app_op *op)
 	struct app_core *core = op->core;
 	struct app_batch *batch;
 
+	DASSERT(!list_linked(&op->link)); /* (2) */
 	ASSERT(op->ios_out == 0 && op->pulls_out == 0 && op->asks_out == 0);
 	core->progress = true;
 	core->serves |= !op->starved;
@@ -214,6 +230,7 @@ void app_op_run(struct app_op *op)
 /* As many of op's I/Os as may be with the drives at once; the others follow as these end. */
 static inline void submit_some(struct app_op *op)
 {
+	DASSERT(op->io_next <= op->io_count && op->io_count <= ARRAY_LEN(op->io));
 	while (op->io_next < op->io_count &&
 	       (op->io_out_bytes < IO_AT_ONCE || app_turn_alone(op->core))) {
 		struct app_io *io = &op->io[op->io_next++];
@@ -228,6 +245,7 @@ static inline void add_io(struct app_op *op, enum nvme_op what, uint64_t baddr, 
 {
 	struct app_io *io = &op->io[op->io_count++];
 
+	DASSERT(nblocks > 0 && op->io_count <= ARRAY_LEN(op->io));
 	io->meta = NULL;
 	io->owner = op;
 	io->quiet = op->quiet;
@@ -245,6 +263,7 @@ static inline void add_io(struct app_op *op, enum nvme_op what, uint64_t baddr, 
 void app_op_io(struct app_op *op, enum nvme_op what, const struct meta_run *runs, uint32_t nruns,
 	       char *buf, uint64_t iova)
 {
+	DASSERT(iova % BLOCK_SIZE == 0);
 	ASSERT(op->ios_out == 0 && nruns <= APP_RUNS_MAX);
 	op->io_status = 0;
 	op->io_count = op->io_next = op->io_out_bytes = 0;
@@ -280,6 +299,7 @@ void app_run_fresh(struct app_core *core)
 
 	if (count == 0)
 		return;
+	ASSERT(count <= APP_AHEAD_MAX);
 	memcpy(op, core->fresh, count * sizeof(op[0])); /* running them may begin others */
 	core->fresh_count = 0;
 	app_ops_run(core, op, count);
@@ -289,6 +309,7 @@ void app_fresh(struct app_op *op)
 {
 	struct app_core *core = op->core;
 
+	ASSERT(core->fresh_count < APP_AHEAD_MAX);
 	core->fresh[core->fresh_count++] = op;
 	if (core->fresh_count == APP_AHEAD_MAX)
 		app_run_fresh(core);
@@ -299,6 +320,7 @@ static void begin_op(struct app_core *core, struct fab_req *req, uint32_t bytes)
 	const struct app_row *row = &app_rows[req->type];
 	struct app_op *op = app_op_take(core, row->kind, req);
 
+	DASSERT(op && op->session);
 	ASSERT(op);
 	req->user = op;
 	op->charged_bytes = bytes;
@@ -316,6 +338,7 @@ static void begin_op(struct app_core *core, struct fab_req *req, uint32_t bytes)
 
 bool app_core_begin(struct app_core *core, struct fab_req *req, uint32_t bytes)
 {
+	DASSERT(!list_linked(&req->link)); /* (1) */
 	ASSERT(core->op_free_count > 0);
 	if (app_is_batch(req->type) && !app_batch_begin(core, req))
 		return false;
@@ -338,6 +361,7 @@ static void request(struct app_core *core, struct fab_req *req)
 {
 	int err = app_rights_check(req);
 
+	DASSERT(req->session->user);
 	core->asked_ns = core->now_ns;
 	list_init(&req->link);
 	req->user = NULL;
@@ -355,6 +379,7 @@ static wk_cold void cancel(struct app_core *core, struct fab_req *req, int statu
 {
 	struct app_op *op = req->user;
 
+	ASSERT(status < 0);
 	core->stat.cancelled++;
 	if (list_linked(&req->link)) { /* it had not begun */
 		app_turn_unqueue(core, req);
@@ -365,6 +390,7 @@ static wk_cold void cancel(struct app_core *core, struct fab_req *req, int statu
 		app_batch_cancel(core, req->user, status);
 		return;
 	}
+	ASSERT(op && op->req == req); /* (1) */
 	op->cancel = status;
 	if (op->on < APP_ON_TURN || app_store_is_near(op))
 		return;
@@ -382,6 +408,7 @@ static uint32_t fabric_turn(struct app_core *core)
 	struct fab_event events[EVENTS_MAX];
 	uint32_t count = fab_server_poll(core->cfg.srv, core->now_ns, events, EVENTS_MAX);
 
+	ASSERT(count <= EVENTS_MAX);
 	for (uint32_t i = 0; i < count; i++) {
 		struct fab_event *e = &events[i];
 
@@ -432,6 +459,7 @@ static void store_answers(struct app_core *core)
 
 static void run_ready(struct app_core *core)
 {
+	ASSERT(core->op_free_count <= core->cfg.ops_max);
 	for (uint32_t i = 0; i < STEPS_MAX && !list_empty(&core->ready); i++)
 		app_op_run(list_entry(list_pop_front(&core->ready), struct app_op, link));
 }
@@ -440,6 +468,8 @@ static void io_done(struct app_io *io)
 {
 	struct app_op *op = io->owner;
 
+	DASSERT(op->core->io_bytes >= (uint64_t)io->nvme.nblocks * BLOCK_SIZE);
+	DASSERT(op->io_out_bytes >= io->nvme.nblocks * BLOCK_SIZE);
 	ASSERT(op->ios_out > 0);
 	op->ios_out--;
 	op->core->io_bytes -= (uint64_t)io->nvme.nblocks * BLOCK_SIZE;
@@ -470,6 +500,7 @@ static void drives_turn(struct app_core *core)
 	app_patience_turn(core);
 	app_media_ring(&core->media);
 	count = app_media_poll(&core->media, done, IOS_MAX, &some);
+	ASSERT(count <= IOS_MAX);
 	core->progress |= some;
 	for (uint32_t i = 0; i < count; i++) { /* copies went through the cache since */
 		__builtin_prefetch(done[i]->owner);
@@ -485,6 +516,7 @@ static void drives_turn(struct app_core *core)
 /* Without an overlay: durable data is on the drives. */
 static void witness_drives(struct app_core *core)
 {
+	ASSERT(core->index == 0 && core->life == APP_SERVING);
 	for (uint32_t i = 0; i < core->cfg.ndrives && !core->media.overlay; i++)
 		if (core->qp[i])
 			app_witness_on(&core->witness[i], core->cfg.drive[i], core->meta, i);
@@ -492,6 +524,7 @@ static void witness_drives(struct app_core *core)
 
 static void boot_turn(struct app_core *core)
 {
+	ASSERT(core->life == APP_BOOTING && core->meta);
 	core->boot_status = meta_boot_status(core->meta);
 	if (core->boot_status == -EAGAIN)
 		return;
@@ -513,6 +546,7 @@ static void boot_turn(struct app_core *core)
 /* The store's checkpoint; of a core that has no store nothing is left. */
 static void stop_store(struct app_core *core)
 {
+	ASSERT(core->requests_open == 0 && core->sessions_open == 0 && core->fresh_count == 0);
 	core->life = APP_STOPPING;
 	core->progress = true;
 	if (core->meta) {
@@ -525,6 +559,7 @@ static void stop_store(struct app_core *core)
 
 static bool others_gone(const struct app_core *core)
 {
+	ASSERT(!core->cores || core->byes < core->cores->count);
 	return !core->cores || core->index > 0 || core->byes == core->cores->count - 1;
 }
 
@@ -533,6 +568,7 @@ static bool all_quiet(struct app_core *core)
 {
 	if (!core->cores)
 		return true;
+	ASSERT(core->quiets < core->cores->count);
 	if (!core->said_quiet)
 		app_cores_say_all(core, (struct app_message){ .what = APP_SAY_QUIET });
 	core->said_quiet = true;
@@ -546,6 +582,7 @@ static bool all_quiet(struct app_core *core)
  */
 static void stop_turn(struct app_core *core)
 {
+	ASSERT(core->life >= APP_DRAINING);
 	app_scrub_stop(core);
 	if (core->life == APP_DRAINING && core->requests_open == 0 && core->queued == 0) {
 		core->progress = true;
@@ -580,6 +617,7 @@ static bool store_turn(struct app_core *core)
 {
 	bool more;
 
+	DASSERT(core->meta && !core->reader);
 	store_answers(core);
 	more = meta_turn(core->meta);
 	if (app_media_store(&core->media))
@@ -587,14 +625,28 @@ static bool store_turn(struct app_core *core)
 	return more;
 }
 
+/* Counts again what counters say, in variants that look for our own mistakes. */
+static void self_check(const struct app_core *core)
+{
+#ifdef WK_DEBUG
+	if (core->stat.turns % APP_CHECK_TURNS == 0)
+		app_core_check(core);
+#else
+	(void)core;
+#endif
+}
+
 bool app_core_step(struct app_core *core, uint64_t now_ns, uint64_t wall_ns)
 {
 	bool more;
 
+	ASSERT(now_ns >= core->now_ns);
+	ASSERT(core->fresh_count == 0); /* (2) */
 	core->now_ns = now_ns;
 	core->wall_ns = (int64_t)wall_ns;
 	core->was_serving = core->serves;
 	core->progress = core->serves = false;
+	self_check(core);
 	core->stat.turns++;
 	app_stat_turn(core);
 	if (unlikely(!core->start_ns))
@@ -652,6 +704,7 @@ int app_core_boot_status(const struct app_core *core)
 
 void app_core_stop(struct app_core *core)
 {
+	ASSERT(core->life <= APP_STOPPED);
 	if (core->life != APP_SERVING)
 		return;
 	core->life = APP_DRAINING;
@@ -659,6 +712,7 @@ void app_core_stop(struct app_core *core)
 
 int app_core_stop_status(const struct app_core *core)
 {
+	ASSERT(core->life <= APP_STOPPED);
 	return core->life == APP_STOPPED ? core->stop_status : -EAGAIN;
 }
 
@@ -671,6 +725,7 @@ uint32_t app_core_lines(const struct app_core *core)
 {
 	uint32_t count = core->lines + core->media.fault_calls;
 
+	ASSERT(core->nqps <= META_DRIVES_MAX);
 	for (uint32_t i = 0; i < app_drives_looked_after(core); i++)
 		count += core->qp[i] ? nvme_drive_line_count(core->cfg.drive[i]) : 0;
 	return count;
@@ -683,6 +738,7 @@ struct meta *app_core_meta(struct app_core *core)
 
 void app_core_stat(const struct app_core *core, struct app_core_stat *out)
 {
+	ASSERT(core->op_free_count <= core->cfg.ops_max);
 	*out = core->stat;
 	out->drive_read_bytes = core->media.read_bytes;
 	out->drive_written_bytes = core->media.written_bytes;

@@ -25,6 +25,7 @@ enum { MESSAGES_MAX = 256, PLACES_PER_OP = 5, PLACES_KEPT = 4 };
 
 static struct app_ring *ring(struct app_core *core, uint32_t from, uint32_t to)
 {
+	DASSERT(from < core->cores->count && to < core->cores->count && from != to);
 	return &core->cores->ring[from * core->cores->count + to];
 }
 
@@ -32,6 +33,7 @@ static struct app_ring *ring(struct app_core *core, uint32_t from, uint32_t to)
 
 void app_cores_say(struct app_core *core, uint32_t to, struct app_message m)
 {
+	ASSERT(to < core->cores->count);
 	ASSERT(to != core->index);
 	app_ring_put(ring(core, core->index, to), m);
 	core->said = true;
@@ -39,6 +41,7 @@ void app_cores_say(struct app_core *core, uint32_t to, struct app_message m)
 
 bool app_cores_knock(struct app_core *core, uint32_t to, uint32_t shard)
 {
+	ASSERT(shard < META_SHARDS_MAX && !core->meta);
 	if (app_ring_room(ring(core, core->index, to)) <=
 	    PLACES_KEPT * core->cfg.ops_max + APP_CORES_MAX)
 		return false; /* app_store.c (3) */
@@ -50,6 +53,7 @@ bool app_cores_knock(struct app_core *core, uint32_t to, uint32_t shard)
 
 bool app_cores_ailing(struct app_core *core, uint64_t drives)
 {
+	ASSERT(core->index > 0);
 	if (app_ring_room(ring(core, core->index, 0)) <=
 	    PLACES_KEPT * core->cfg.ops_max + APP_CORES_MAX)
 		return false; /* app_store.c (3) */
@@ -59,6 +63,7 @@ bool app_cores_ailing(struct app_core *core, uint64_t drives)
 
 void app_cores_let_in(struct app_core *core)
 {
+	ASSERT(core->index == 0);
 	if (!meta_readers_let_in(core->meta))
 		return;
 	for (uint32_t to = 0; to < core->cores->count; to++)
@@ -69,6 +74,7 @@ void app_cores_let_in(struct app_core *core)
 
 void app_cores_say_all(struct app_core *core, struct app_message m)
 {
+	ASSERT(!core->cores || core->index < core->cores->count);
 	for (uint32_t to = 0; core->cores && to < core->cores->count; to++)
 		if (to != core->index)
 			app_cores_say(core, to, m);
@@ -78,6 +84,7 @@ static void publish(struct app_core *core)
 {
 	uint64_t seq = meta_durable_seq(core->meta);
 
+	ASSERT(seq >= core->durable_seq); /* app_store.c (4) */
 	if (seq == core->durable_seq)
 		return;
 	core->durable_seq = seq;
@@ -93,6 +100,7 @@ void app_cores_tell(struct app_core *core)
 	if (!core->said)
 		return;
 	core->said = false;
+	ASSERT(core->cores);
 	for (uint32_t to = 0; to < core->cores->count; to++) {
 		struct app_bell *bell = &core->cores->bell[to];
 
@@ -109,6 +117,7 @@ void app_cores_tell(struct app_core *core)
 /* The store is there, or could not be mounted. */
 static void serve(struct app_core *core, int status)
 {
+	ASSERT(core->index > 0 && core->reader && status <= 0);
 	ASSERT(core->life == APP_BOOTING);
 	core->boot_status = status;
 	core->life = status ? APP_STOPPED : APP_SERVING;
@@ -163,6 +172,7 @@ static void hear_one(struct app_core *core, const struct app_message *m)
 /* Its shard has been lent since: the operation runs again on its own core. */
 static bool again(struct app_core *core, const struct app_message *m)
 {
+	ASSERT(m->what <= APP_SAY_DONE);
 	if (m->what != APP_SAY_CALL || !meta_reader_has(core->meta, &m->op->meta))
 		return false;
 	m->op->meta.again = true;
@@ -190,6 +200,7 @@ static void hear_from(struct app_core *core, uint32_t from)
 	uint32_t count = 0, heard = 0;
 	struct app_message m;
 
+	ASSERT(from != core->index);
 	while (heard < MESSAGES_MAX && app_ring_pop(r, &m)) {
 		heard++;
 		if (again(core, &m))
@@ -209,10 +220,12 @@ static void hear_from(struct app_core *core, uint32_t from)
 	}
 	app_serve_calls(core, call, count);
 	core->progress |= heard > 0;
+	ASSERT(count <= APP_AHEAD_MAX && heard <= MESSAGES_MAX);
 }
 
 void app_cores_hear(struct app_core *core)
 {
+	ASSERT(core->cores && core->index < core->cores->count);
 	for (uint32_t from = 0; from < core->cores->count; from++)
 		if (from != core->index)
 			hear_from(core, from);
@@ -235,6 +248,7 @@ void app_cores_disarm(struct app_core *core)
 	struct app_bell *bell = &core->cores->bell[core->index];
 	uint64_t rings;
 
+	ASSERT(bell->fd >= 0);
 	app_bell_set(bell, false);
 	(void)!read(bell->fd, &rings, sizeof(rings));
 }
@@ -243,6 +257,7 @@ void app_cores_disarm(struct app_core *core)
 
 static int make_bells(struct app_cores *c)
 {
+	ASSERT(c->count > 0 && c->count <= APP_CORES_MAX);
 	for (uint32_t i = 0; i < c->count; i++) {
 		c->bell[i].fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 		if (c->bell[i].fd < 0)
@@ -267,6 +282,7 @@ int app_cores_create(struct app_cores **out, uint32_t count, uint32_t ops_max)
 	ops_max = ops_max ? ops_max : APP_OPS_DEFAULT;
 	while (places < PLACES_PER_OP * ops_max + APP_CORES_MAX)
 		places <<= 1;
+	ASSERT(places >= PLACES_PER_OP * ops_max); /* app_store.c (3) */
 	c->ring = aligned_alloc(APP_RING_LINE, rings * sizeof(*c->ring));
 	c->slots = calloc((size_t)rings * places, sizeof(*c->slots));
 	if (!c->ring || !c->slots)

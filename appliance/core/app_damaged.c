@@ -45,6 +45,7 @@ __attribute__((format(printf, 2, 3))) static void put(struct page *p, const char
 	va_list args;
 	int n;
 
+	ASSERT(p->used < PAGE_BYTES - sizeof(*p));
 	va_start(args, fmt);
 	n = vsnprintf(p->text + p->used, room, fmt, args);
 	va_end(args);
@@ -55,6 +56,7 @@ __attribute__((format(printf, 2, 3))) static void put(struct page *p, const char
 /* A path is any bytes: each that is not printable ASCII is one character \u00XX. */
 static void put_path(struct page *p, const struct meta_damaged *d)
 {
+	ASSERT(d->path_len <= META_PATH_MAX);
 	for (uint32_t i = 0; i < d->path_len; i++) {
 		const unsigned char c = (unsigned char)d->path[i];
 
@@ -69,6 +71,7 @@ static const char *reason(const struct meta_damaged *d, uint64_t unreachable)
 {
 	const uint32_t bad = 1u << META_DAMAGE_SUM | 1u << META_DAMAGE_PAGE;
 
+	ASSERT(d->kinds != 0);
 	if (d->kinds & 1u << META_DAMAGE_PAGE)
 		return "index";
 	if (d->kinds & bad)
@@ -83,6 +86,7 @@ static void put_entry(struct app_op *op, const struct meta_damaged *d, uint64_t 
 	struct page *p = page_of(op);
 	const char *between = "";
 
+	ASSERT(page_of(op)->used + ENTRY_MAX <= PAGE_BYTES - sizeof(struct page)); /* (2) */
 	put(p, "%s{\"path\":\"", p->entries++ ? "," : "");
 	put_path(p, d);
 	put(p,
@@ -104,11 +108,13 @@ static void put_entry(struct app_op *op, const struct meta_damaged *d, uint64_t 
 
 void app_damage_ask(struct app_core *core, struct app_op *op)
 {
+	ASSERT(core->index == 0 && !list_linked(&op->store_link));
 	list_push_back(&core->damage_askers, &op->store_link);
 }
 
 static struct app_op *asker(struct app_core *core)
 {
+	ASSERT(!list_empty(&core->damage_askers));
 	return list_entry(core->damage_askers.next, struct app_op, store_link);
 }
 
@@ -117,6 +123,7 @@ static void answer(struct app_core *core, int status)
 	struct app_op *op =
 		list_entry(list_pop_front(&core->damage_askers), struct app_op, store_link);
 
+	ASSERT(status <= 0 && !core->damage_listing);
 	list_init(&op->store_link);
 	op->meta.status = status;
 	if (op->core == core)
@@ -142,6 +149,7 @@ void app_damage_listed(struct app_core *core, struct meta_scrub *of,
 	struct page *p = page_of(op);
 	struct meta_damage_stat stat;
 
+	ASSERT(core->damage_listing); /* (1): the request waits */
 	core->damage_listing = false;
 	if (!entry->end) {
 		put_entry(op, entry, app_ailing_unreachable(core));
@@ -169,6 +177,7 @@ void app_damage_stop(struct app_core *core, struct meta_scrub *of)
 	core->damage_listing = false;
 	while (!list_empty(&core->damage_askers))
 		answer(core, -ECONNRESET);
+	ASSERT(list_empty(&core->damage_askers) && !core->damage_listing);
 }
 
 /* ---- the request --------------------------------------------------------------------------- */
@@ -180,6 +189,7 @@ enum app_next app_damaged_step(struct app_op *op)
 	struct app_core *core = op->core;
 	struct page *p;
 
+	ASSERT(op->req->type == FAB_DAMAGED);
 	switch ((enum damaged_at)op->at) {
 	case DAMAGED_ACCEPTED:
 		op->sums = app_table_take(core, op->session, PAGE_BYTES);
@@ -210,6 +220,7 @@ void app_damaged_answer(struct app_op *op)
 {
 	struct page *p = page_of(op);
 
+	ASSERT(op->status || page_of(op)->used <= PAGE_BYTES);
 	if (op->status)
 		fab_reply(op->req, op->status, NULL, 0);
 	else
@@ -224,6 +235,7 @@ wk_cold bool app_suspect(struct app_core *core, const struct meta_handle *file, 
 	struct app_suspects *s = &core->suspects;
 	const uint32_t head = atomic_load_explicit(&s->head, memory_order_relaxed);
 
+	ASSERT(nblocks > 0);
 	core->suspects_new = true;
 	if (head - atomic_load_explicit(&s->tail, memory_order_acquire) == APP_SUSPECTS) /* A2 */
 		return false;
@@ -238,6 +250,8 @@ static bool take_from(struct app_suspects *s, struct meta_scrub *of)
 {
 	uint32_t tail = atomic_load_explicit(&s->tail, memory_order_relaxed);
 
+	/* (3) */
+	ASSERT(atomic_load_explicit(&s->head, memory_order_relaxed) - tail <= APP_SUSPECTS);
 	while (tail != atomic_load_explicit(&s->head, memory_order_acquire)) { /* A1 */
 		const struct app_suspect x = s->slot[tail % APP_SUSPECTS];
 
@@ -250,6 +264,7 @@ static bool take_from(struct app_suspects *s, struct meta_scrub *of)
 
 void app_suspects_take(struct app_core *core, struct meta_scrub *of)
 {
+	ASSERT(core->index == 0);
 	core->suspects_new = !take_from(&core->suspects, of);
 	for (uint32_t i = 1; core->cores && i < core->cores->count; i++)
 		if (core->cores->suspects[i])

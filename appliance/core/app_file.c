@@ -22,6 +22,7 @@
 
 static struct list *bucket_of(struct app_core *core, const struct app_op *op)
 {
+	DASSERT(core->index == 0);
 	return &core->file[op->file_hash % APP_FILE_BUCKETS];
 }
 
@@ -33,6 +34,7 @@ static bool same(const struct app_op *a, const struct app_op *b)
 
 static bool overlap(const struct app_op *a, const struct app_op *b)
 {
+	DASSERT(a->file_from < a->file_end && b->file_from < b->file_end);
 	return a->file_from < b->file_end && b->file_from < a->file_end;
 }
 
@@ -41,6 +43,7 @@ static bool may_hold(struct app_core *core, const struct app_op *op)
 {
 	struct list *node;
 
+	ASSERT(list_linked(&op->file_link));
 	list_for_each (node, bucket_of(core, op)) {
 		const struct app_op *other = list_entry(node, struct app_op, file_link);
 
@@ -54,6 +57,7 @@ static bool may_hold(struct app_core *core, const struct app_op *op)
 
 bool app_file_lock_here(struct app_core *core, struct app_op *op)
 {
+	ASSERT(!op->locked);
 	ASSERT(op->file_from < op->file_end);
 	if (!list_linked(&op->file_link)) {
 		op->file_hash = hash_bytes(0, &op->handle, sizeof(op->handle));
@@ -63,11 +67,13 @@ bool app_file_lock_here(struct app_core *core, struct app_op *op)
 		op->file_held = may_hold(core, op);
 	op->locked = op->file_held;
 	core->stat.busy_file_waits += !op->locked;
+	ASSERT(!op->file_held || list_linked(&op->file_link));
 	return op->locked;
 }
 
 static void tell(struct app_core *core, struct app_op *next)
 {
+	ASSERT(!next->file_held && list_linked(&next->file_link));
 	next->file_held = true;
 	if (next->core != core) {
 		app_serve_unlocked(core, next);
@@ -82,6 +88,7 @@ static void tell_waiting(struct app_core *core, const struct app_op *gone)
 {
 	struct list *node;
 
+	ASSERT(!list_linked(&gone->file_link));
 	list_for_each (node, bucket_of(core, gone)) {
 		struct app_op *next = list_entry(node, struct app_op, file_link);
 
@@ -94,6 +101,7 @@ static void tell_waiting(struct app_core *core, const struct app_op *gone)
 
 void app_file_unlock_here(struct app_core *core, struct app_op *op)
 {
+	ASSERT(list_linked(&op->file_link) && op->locked <= op->file_held);
 	list_del(&op->file_link);
 	op->locked = false;
 	op->file_held = false;

@@ -17,6 +17,7 @@
 
 static wk_cold void refused(struct app_core *core, struct app_full *full)
 {
+	ASSERT(full == core->cfg.full);
 	atomic_store_explicit(&full->refused_ns, core->now_ns, memory_order_relaxed);
 	if (!atomic_exchange_explicit(&full->is_full, true, memory_order_relaxed))
 		core->lines++;
@@ -24,6 +25,7 @@ static wk_cold void refused(struct app_core *core, struct app_full *full)
 
 static wk_cold void has_room(struct app_core *core, struct app_full *full)
 {
+	ASSERT(full == core->cfg.full);
 	if (core->now_ns < atomic_load_explicit(&full->refused_ns, memory_order_relaxed) + QUIET_NS)
 		return;
 	if (atomic_exchange_explicit(&full->is_full, false, memory_order_relaxed))

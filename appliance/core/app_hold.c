@@ -39,12 +39,15 @@ static struct list *bucket_of(struct app_core *core, const struct meta_handle *h
 
 static void give_back(struct app_core *core, struct app_hold *h)
 {
+	ASSERT(!h->taken && !list_linked(&h->link) && !list_linked(&h->late)); /* (1) */
+	ASSERT(core->hold_free_count < core->cfg.opens_max);
 	list_push_front(&core->hold_free, &h->link);
 	core->hold_free_count++;
 }
 
 static void linger(struct app_core *core, struct app_hold *h, uint64_t until_ns)
 {
+	ASSERT(h->taken && !list_linked(&h->link) && !list_linked(&h->late)); /* (1) */
 	h->session = NULL;
 	h->until_ns = until_ns;
 	core->hold_linger_count++;
@@ -53,10 +56,13 @@ static void linger(struct app_core *core, struct app_hold *h, uint64_t until_ns)
 		list_push_back(&core->hold_linger, &h->late);
 	else
 		list_push_front(&core->hold_linger, &h->late); /* (3) */
+	ASSERT(!until_ns || h->late.prev == &core->hold_linger ||
+	       list_entry(h->late.prev, struct app_hold, late)->until_ns <= until_ns); /* (3) */
 }
 
 static void linger_end(struct app_core *core, struct app_hold *h)
 {
+	ASSERT(!h->session && core->hold_linger_count > 0);
 	list_del(&h->late);
 	list_del(&h->link);
 	core->hold_linger_count--;
@@ -68,6 +74,7 @@ static struct app_hold *find(struct app_core *core, const struct app_session *s,
 {
 	struct list *node, *bucket = bucket_of(core, handle);
 
+	ASSERT(s || client || core->hold_linger_count == 0);
 	list_for_each (node, bucket) {
 		struct app_hold *h = list_entry(node, struct app_hold, link);
 
@@ -93,6 +100,7 @@ int app_hold_begin(struct app_op *op)
 		return -EMFILE; /* as many as it leaves to the others */
 	op->hold = list_entry(list_pop_front(&core->hold_free), struct app_hold, link);
 	core->hold_free_count--;
+	ASSERT(!list_linked(&op->hold->late) && !op->hold->taken);
 	op->hold->session = s;
 	op->hold->client = op->req->session->client;
 	op->hold->taken = false;
@@ -116,6 +124,7 @@ bool app_hold_again(struct app_op *op)
 	h->session = op->session;
 	h->session->holds++;
 	op->hold = h;
+	ASSERT(h->taken && h->session->holds > 0); /* (2) */
 	return true;
 }
 
@@ -124,6 +133,7 @@ void app_hold_looked(struct app_op *op)
 	if (likely(!op->hold) || op->meta.status || !(op->meta.flags & META_HOLD) ||
 	    op->meta.attr.type != META_TYPE_FILE)
 		return;
+	ASSERT(!list_linked(&op->hold->link)); /* (1) */
 	op->hold->taken = true;
 	op->hold->handle = op->meta.attr.handle;
 }
@@ -133,6 +143,8 @@ void app_hold_settle(struct app_op *op)
 	struct app_core *core = op->core;
 	struct app_hold *h = op->hold;
 
+	ASSERT(h && !list_linked(&h->link));                               /* (1) */
+	ASSERT(h->session ? h->session->holds > 0 : core->hold_going > 0); /* (2) */
 	op->hold = NULL;
 	if (h->session && h->taken && op->status == 0) {
 		list_push_front(bucket_of(core, &h->handle), &h->link);
@@ -154,6 +166,7 @@ enum let_go_at { LET_GO_ACCEPTED, LET_GO_TOLD };
 
 static void let_go_begin(struct app_op *op, const struct meta_handle *handle)
 {
+	ASSERT(!op->hold);
 	op->hold = find(op->core, op->session, 0, handle);
 	if (op->hold)
 		list_del(&op->hold->link);
@@ -175,6 +188,7 @@ enum app_next app_let_go_step(struct app_op *op)
 		wk_fallthrough;
 
 	case LET_GO_TOLD: /* the store counts it no more, whatever it says */
+		ASSERT(op->hold && op->hold->taken); /* (1) */
 		op->hold->taken = false;
 		return app_op_end(op, op->session ? op->meta.status : 0);
 	}
@@ -187,6 +201,7 @@ static bool is_over(const struct app_core *core, const struct app_hold *h)
 	const uint32_t soon_free = core->hold_free_count + core->hold_going;
 	const bool short_of = soon_free < core->cfg.opens_max / RESERVE;
 
+	ASSERT(core->hold_going <= core->cfg.opens_max);
 	return core->now_ns >= h->until_ns || short_of;
 }
 
@@ -199,6 +214,7 @@ void app_holds_turn(struct app_core *core)
 		if (core->life != APP_SERVING || !is_over(core, h))
 			return;
 		linger_end(core, h);
+		ASSERT(h->taken && !h->session); /* (1) */
 		core->hold_going++;
 		op = app_op_take(core, APP_OP_LET_GO, NULL);
 		op->hold = h;
@@ -208,6 +224,7 @@ void app_holds_turn(struct app_core *core)
 
 uint64_t app_holds_deadline(const struct app_core *core)
 {
+	ASSERT(core->hold_linger_count > 0 || list_empty(&core->hold_linger));
 	if (list_empty(&core->hold_linger) || core->life != APP_SERVING)
 		return UINT64_MAX;
 	return list_entry(core->hold_linger.next, struct app_hold, late)->until_ns;
@@ -216,6 +233,7 @@ uint64_t app_holds_deadline(const struct app_core *core)
 /* Every request of it was answered, so none has a hold of it. */
 void app_holds_closed(struct app_core *core, struct app_session *s)
 {
+	ASSERT(s->ops == 0);
 	for (uint32_t i = 0; s->holds > 0 && i < APP_HOLD_BUCKETS; i++) {
 		struct list *node = core->hold_bucket[i].next, *next;
 

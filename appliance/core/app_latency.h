@@ -59,6 +59,7 @@ static inline uint64_t app_latency_count(const struct app_latency *l)
 
 static inline void app_latency_add(struct app_latency *l, uint64_t ns)
 {
+	DASSERT(app_latency_bucket(ns / 1000) < APP_LATENCY_BUCKETS);
 	l->bucket[app_latency_bucket(ns / 1000)]++;
 	l->sum_ns += ns;
 }

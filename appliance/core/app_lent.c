@@ -18,19 +18,21 @@
  *      gets nothing more, however much is free.
  *  (3) A session has at most a window of WINDOW_MIN plus an eighth of the bytes that its peer has
  *      taken since it was last stuck.  So a peer that never reads keeps no more than that eighth of
- *      the kernel's buffers, and one that reads soon has all that it can use.
+ *      the kernel's buffers, and one that reads soon has all that it can use [sim/fair].
  *  (4) While others are active, a session has at most a quarter of the free staging.  So n sessions
- *      that stop all at once leave 4 / (4 + n) of staging.  A session that is alone may have half.
- *  (5) While others are active, a key has at most three times the free staging.
- *  (6) A session that has nothing may have one piece, whatever the limits are: a slice if it reads.
+ *      that stop all at once leave 4 / (4 + n) of staging.  A session that is alone may have half
+ *      [sim/fair].
+ *  (5) While others are active, a key has at most three times the free staging [sim/fair].
+ *  (6) A session that has nothing may have one piece, whatever the limits are: a slice if it reads
+ *      [test_app_serve:many_who_do_not_read_what_they_asked_for_do_not_stop_the_others].
  *  (7) An operation that waits for its own session's limits is on the session's `stalled_ops`.  A
  *      piece or part of the session that comes back wakes one of them.  If free space was short
  *      (the session is on core->tight), a piece of any session does.  A woken operation that still
  *      cannot continue because of its own session's limits wakes the next session on core->tight.
  *  (8) While others are active, a session takes no slice while the drives have a sixth of
- *      io_max_bytes: a small read then finds a short queue.
+ *      io_max_bytes: a small read then finds a short queue [sim/fair].
  *  (9) A session asks for at most twice its window at once, or for two reads: operations are few,
- *      and must not wait for a peer that does not read.
+ *      and must not wait for a peer that does not read [sim/fair].
  *
  * Only a session over tcp or rdma is limited by (2), (3), (4), (8) and (9): over shared memory the
  * drives write into the client's own memory.
@@ -47,6 +49,7 @@
 
 bool app_lent_is_stuck(const struct app_core *core, const struct app_session *s)
 {
+	DASSERT(core->now_ns >= s->back_ns || s->lent == 0);
 	return s->lent > 0 && core->now_ns - s->back_ns > STUCK_NS;
 }
 
@@ -58,6 +61,7 @@ static uint64_t window_bytes(const struct app_session *s)
 /* Notes that it is stuck: its window is the smallest from then on. */
 static bool check_stuck(const struct app_core *core, struct app_session *s)
 {
+	DASSERT(s->streams);
 	if (likely(!app_lent_is_stuck(core, s)))
 		return false;
 	s->proven_bytes = 0;
@@ -69,6 +73,7 @@ static uint64_t key_most_bytes(const struct app_session *s, uint64_t free_bytes)
 {
 	uint64_t others_bytes = s->key->staged_bytes - s->staged_bytes;
 
+	ASSERT(s->key->staged_bytes >= s->staged_bytes); /* (1) */
 	return 3 * free_bytes > others_bytes ? 3 * free_bytes - others_bytes : 0;
 }
 
@@ -77,6 +82,7 @@ uint64_t app_lent_room(struct app_core *core, struct app_session *s)
 	uint64_t used_bytes = (uint64_t)core->staging.pages_used * BLOCK_SIZE;
 	uint64_t free_bytes = core->cfg.staging_bytes - used_bytes, most_bytes = free_bytes;
 
+	ASSERT(used_bytes <= core->cfg.staging_bytes);
 	s->tight = false;
 	if (s->streams && check_stuck(core, s))
 		return 0; /* (2) */
@@ -100,6 +106,7 @@ uint64_t app_lent_slice_room(struct app_core *core, struct app_session *s, uint3
 {
 	uint64_t room_bytes = app_lent_room(core, s);
 
+	ASSERT(want_bytes > 0);
 	s->drives_full = want_bytes > APP_SLICE_MIN && drives_are_full(core);
 	s->tight |= s->drives_full;
 	return s->drives_full ? 0 : room_bytes;
@@ -112,6 +119,7 @@ void app_lent_wait(struct app_op *op)
 	struct app_session *s = op->session;
 	const bool in_vain = op->roused && !s->tight;
 
+	ASSERT(s && !op->stalled && !list_linked(&op->link)); /* (7) */
 	op->stalled = true;
 	s->stalled++;
 	op->core->stalled++;
@@ -138,6 +146,7 @@ void app_lent_wake(struct app_session *s)
 	if (likely(list_empty(&s->stalled_ops)))
 		return;
 	op = list_entry(s->stalled_ops.next, struct app_op, link);
+	ASSERT(op->stalled && op->on == APP_ON_PART && op->session == s); /* (7) */
 	op->roused = true;
 	app_op_ready(op);
 }
@@ -152,6 +161,7 @@ void app_lent_wake_tight(struct app_core *core)
 		return;
 	node = list_pop_front(&core->tight);
 	s = list_entry(node, struct app_session, tight_link);
+	ASSERT(!list_linked(&s->tight_link));
 	app_lent_wake(s);
 	if (!list_empty(&s->stalled_ops))
 		list_push_back(&core->tight, &s->tight_link);
@@ -161,6 +171,7 @@ void app_lent_wake_all(struct app_session *s)
 {
 	while (!list_empty(&s->stalled_ops))
 		app_lent_wake(s);
+	ASSERT(list_empty(&s->stalled_ops));
 }
 
 void app_lent_turn(struct app_core *core)
@@ -172,6 +183,7 @@ void app_lent_turn(struct app_core *core)
 	core->stalling_ns = core->now_ns;
 	list_for_each (node, &core->stalling) {
 		struct app_session *s = list_entry(node, struct app_session, stalling_link);
+		ASSERT(s->stalled > 0); /* (7) */
 
 		if (!s->is_away && !list_linked(&s->share.link) && app_lent_is_stuck(core, s))
 			app_turn_away(core, s);
@@ -182,6 +194,7 @@ void app_lent_turn(struct app_core *core)
 
 void app_lent_begin(const struct app_core *core, struct app_session *s)
 {
+	DASSERT(s && (s->parts > 0 || s->ops > 0)); /* (1) */
 	if (s->lent++ == 0)
 		s->back_ns = core->now_ns;
 }
@@ -200,6 +213,7 @@ void app_lent_read_begin(struct app_op *op)
 {
 	struct app_session *s = op->session;
 
+	ASSERT(s && !op->reads);
 	op->asked_bytes = op->charged_bytes;
 	op->reads = true;
 	s->reads++;
@@ -210,6 +224,7 @@ void app_lent_read_end(struct app_op *op)
 {
 	struct app_session *s = op->session;
 
+	ASSERT(op->reads);
 	ASSERT(s->reads > 0);
 	ASSERT(s->asked_bytes >= op->asked_bytes);
 	op->reads = false;
@@ -219,6 +234,7 @@ void app_lent_read_end(struct app_op *op)
 
 bool app_lent_asks_enough(const struct app_core *core, const struct app_session *s)
 {
+	DASSERT(s->reads <= s->ops);
 	if (!s->streams || s->reads < READS_MIN)
 		return false;
 	return s->asked_bytes >= 2 * window_bytes(s) || app_lent_is_stuck(core, s);

@@ -20,6 +20,7 @@ enum app_next app_list_step(struct app_op *op)
 {
 	const struct fab_req *req = op->req;
 
+	DASSERT(op->req->type == FAB_LIST && op->names_done == op->names);
 	switch ((enum list_at)op->at) {
 	case LIST_ACCEPTED:
 		op->nblocks_done = min_u32(req->window.length_bytes, LIST_BYTES_MAX);
@@ -51,6 +52,7 @@ static uint32_t convert(struct app_op *op)
 	char name[META_NAME_MAX];
 	uint32_t from = 0, to = 0;
 
+	ASSERT(op->buf && op->meta.list_used_bytes <= op->nblocks_done);
 	for (uint32_t i = 0; i < op->meta.list_count; i++) {
 		memcpy(&d, op->buf + from, sizeof(d));
 		ASSERT(d.name_len <= META_NAME_MAX);
@@ -79,6 +81,7 @@ void app_list_answer(struct app_op *op)
 	}
 	app_turn_cost(op, op->meta.list_used_bytes);
 	bytes = convert(op);
+	ASSERT(bytes <= op->req->window.length_bytes);
 	part->buf = op->buf;
 	op->buf = NULL;
 	app_part_send(op->core, op->req, part, part->buf, 0, bytes);

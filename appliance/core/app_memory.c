@@ -14,7 +14,8 @@
  *  (4) While an operation waits, no batch keeps a partly filled part that nobody fills: the
  *      item that would fill it may be the one that waits.
  *  (5) A session has at most half as many parts as are free, and of the room for tables at most
- *      half of the free room, or one of each.
+ *      half of the free room, or one of each
+ *      [test_app_serve:many_who_do_not_read_what_they_asked_for_do_not_stop_the_others].
  */
 #include "appliance/core/app_lent.h"
 #include "appliance/core/app_op.h"
@@ -33,6 +34,7 @@ static void wake_waiter(struct app_core *core)
 	if (likely(list_empty(&core->staging_waiters)))
 		return;
 	op = list_entry(core->staging_waiters.next, struct app_op, link);
+	ASSERT(op->on == APP_ON_STAGING && !op->woken); /* (3) */
 	op->woken = true;
 	app_op_ready(op);
 }
@@ -45,6 +47,7 @@ void app_take_passed(struct app_op *op)
 	if (op->roused)
 		app_lent_wake(op->session);
 	op->roused = false;
+	DASSERT(!op->woken && !op->roused);
 }
 
 static bool somebody_waits(const struct app_core *core)
@@ -60,6 +63,7 @@ void app_parts_hurry(struct app_core *core)
 
 		if (part)
 			app_part_filled(core, core->batch[i].req, part);
+		ASSERT(!core->batch[i].part || core->batch[i].part->filling > 0); /* (4) */
 	}
 }
 
@@ -68,6 +72,7 @@ static bool session_may(const struct app_op *op, uint32_t size_bytes)
 {
 	struct app_session *s = op->session;
 
+	DASSERT(size_bytes > 0);
 	return !s || (s->staged_bytes == 0 && !app_lent_is_stuck(op->core, s)) ||
 	       app_lent_room(op->core, s) >= size_bytes;
 }
@@ -79,6 +84,7 @@ static bool may_pass(const struct app_op *op, uint32_t size_bytes)
 	const struct app_core *core = op->core;
 	uint64_t most_bytes = core->cfg.staging_bytes / 8, free_bytes;
 
+	DASSERT(core->small_bytes <= (uint64_t)core->staging.pages_used * BLOCK_SIZE);
 	free_bytes = most_bytes - min_u64(core->small_bytes, most_bytes);
 	return size_bytes <= SMALL_PIECE && op->session && size_bytes <= free_bytes &&
 	       op->session->staged_bytes <= min_u64(free_bytes / 4, SMALL_HELD);
@@ -88,6 +94,7 @@ static bool large_fits(const struct app_core *core, uint32_t size_bytes)
 {
 	uint64_t used_bytes = (uint64_t)core->staging.pages_used * BLOCK_SIZE - core->small_bytes;
 
+	DASSERT(size_bytes <= APP_STAGING_PIECE_MAX);
 	return size_bytes <= SMALL_PIECE ||
 	       used_bytes + size_bytes <= core->cfg.staging_bytes - core->cfg.staging_bytes / 8;
 }
@@ -98,10 +105,12 @@ static void account(struct app_core *core, struct app_session *session, const vo
 	uint64_t bytes = app_staging_size(&core->staging, piece);
 
 	if (session) {
+		ASSERT(taken || session->key->staged_bytes >= session->staged_bytes);
 		ASSERT(taken || session->staged_bytes >= bytes);
 		session->staged_bytes += taken ? bytes : -bytes;
 		session->key->staged_bytes += taken ? bytes : -bytes;
 	}
+	ASSERT(taken || bytes > SMALL_PIECE || core->small_bytes >= bytes);
 	if (bytes <= SMALL_PIECE)
 		core->small_bytes += taken ? bytes : -bytes;
 }
@@ -112,6 +121,7 @@ static void *take(struct app_op *op, uint32_t size_bytes)
 	bool first = op->woken || list_empty(&core->staging_waiters) || may_pass(op, size_bytes);
 	void *piece = NULL;
 
+	DASSERT(size_bytes > 0 && size_bytes <= APP_STAGING_PIECE_MAX);
 	if (first && large_fits(core, size_bytes))
 		piece = app_staging_take(&core->staging, size_bytes);
 	if (likely(piece)) {
@@ -127,6 +137,7 @@ static void wait_for_piece(struct app_op *op, bool may)
 	struct app_core *core = op->core;
 	bool first_waiter = !somebody_waits(core);
 
+	ASSERT(!list_linked(&op->link) && op->ios_out == 0 && op->pulls_out == 0);
 	core->stat.staging_waits++;
 	if (!may) {
 		bool roused = op->roused;
@@ -152,6 +163,7 @@ void *app_take(struct app_op *op, uint32_t size_bytes)
 	bool may = session_may(op, size_bytes);
 	void *piece = may ? take(op, size_bytes) : NULL;
 
+	ASSERT(!op->buf); /* (1), app_core.c (4) */
 	if (unlikely(!piece))
 		wait_for_piece(op, may);
 	return piece;
@@ -163,6 +175,7 @@ static uint32_t slice_of(uint32_t want_bytes, uint64_t room_bytes)
 {
 	uint32_t bytes = APP_SLICE_MIN;
 
+	ASSERT(want_bytes > 0);
 	if (want_bytes <= room_bytes && app_staging_rounded(want_bytes) <= room_bytes)
 		return want_bytes;
 	while (2 * bytes <= room_bytes && 2 * bytes < want_bytes)
@@ -178,6 +191,7 @@ void *app_take_most(struct app_op *op, uint32_t *size_bytes)
 	uint32_t least = min_u32(*size_bytes, APP_SLICE_MIN), bytes;
 	void *piece = NULL;
 
+	ASSERT(s && !op->buf && *size_bytes > 0); /* (1) */
 	if (s->staged_bytes == 0 && !stuck && !s->drives_full)
 		room_bytes = max_u64(room_bytes, least);
 	if (room_bytes >= least) {
@@ -189,6 +203,7 @@ void *app_take_most(struct app_op *op, uint32_t *size_bytes)
 		}
 		*size_bytes = bytes;
 	}
+	ASSERT(!piece || !stuck || !s->streams); /* app_lent.c (2) */
 	if (unlikely(!piece))
 		wait_for_piece(op, room_bytes >= least);
 	return piece;
@@ -198,10 +213,12 @@ void app_wake_parts(struct app_core *core)
 {
 	while (unlikely(!list_empty(&core->part_waiters)))
 		app_op_ready(list_entry(core->part_waiters.next, struct app_op, link));
+	ASSERT(list_empty(&core->part_waiters));
 }
 
 static void give_back(struct app_core *core, void *piece)
 {
+	ASSERT(piece);
 	app_staging_give(&core->staging, piece);
 	wake_waiter(core);
 	app_wake_parts(core);
@@ -209,6 +226,7 @@ static void give_back(struct app_core *core, void *piece)
 
 void app_give(struct app_core *core, struct app_session *session, void *piece)
 {
+	ASSERT(piece);
 	account(core, session, piece, false);
 	give_back(core, piece);
 	if (session)
@@ -223,6 +241,7 @@ static bool table_fits(const struct app_core *core, const struct app_session *s,
 	uint64_t most_bytes = core->cfg.staging_bytes / 4;
 	uint64_t free_bytes = most_bytes - min_u64(core->table_bytes, most_bytes);
 
+	ASSERT(size_bytes > 0);
 	return size_bytes <= free_bytes &&
 	       (!s || s->table_bytes == 0 || s->table_bytes + size_bytes <= free_bytes / 2);
 }
@@ -236,6 +255,7 @@ void *app_table_take(struct app_core *core, struct app_session *session, uint32_
 	if (!table)
 		return NULL;
 	core->table_bytes += size_bytes;
+	ASSERT(core->table_bytes <= core->cfg.staging_bytes / 4); /* (2) */
 	if (session)
 		session->table_bytes += size_bytes;
 	return table;
@@ -244,6 +264,7 @@ void *app_table_take(struct app_core *core, struct app_session *session, uint32_
 void app_table_give(struct app_core *core, struct app_session *session, void *table,
 		    uint32_t size_bytes)
 {
+	ASSERT(core->table_bytes >= size_bytes);
 	core->table_bytes -= size_bytes;
 	if (session) {
 		ASSERT(session->table_bytes >= size_bytes);
@@ -259,11 +280,13 @@ void app_table_give(struct app_core *core, struct app_session *session, void *ta
 /* (5) */
 bool app_parts_enough(const struct app_core *core, const struct app_session *s)
 {
+	DASSERT(core->parts_out <= core->parts_max);
 	return s->parts > 0 && 2 * s->parts >= core->parts_max - core->parts_out;
 }
 
 bool app_parts_few(const struct app_core *core)
 {
+	DASSERT(core->parts_out <= core->parts_max);
 	return core->parts_out + 2 * PARTS_OF_AN_ANSWER > core->parts_max;
 }
 
@@ -284,6 +307,7 @@ bool app_may_carry(struct app_op *op)
 	struct app_core *core = op->core;
 	bool cancelled = op->cancel || (op->batch && op->batch->cancel);
 
+	DASSERT(op->ending);
 	if (likely(!app_parts_few(core)) || op->status || cancelled || !answers_by_part(op) ||
 	    op->req->session->transport[0] == 's')
 		return true;
@@ -300,6 +324,7 @@ struct app_part *app_part_take(struct app_op *op)
 
 	if (!node)
 		return NULL;
+	ASSERT(core->parts_out < core->parts_max);
 	part = list_entry(node, struct app_part, link);
 	part->piece = (struct fab_piece){ .user = part };
 	part->session = op->session;
@@ -317,6 +342,8 @@ struct app_part *app_part_take(struct app_op *op)
 
 void app_part_untake(struct app_core *core, struct app_part *part)
 {
+	ASSERT(core->parts_out > 0 && (!part->session || part->session->parts > 0));
+	ASSERT(part->filling == 0 && !list_linked(&part->link));
 	core->parts_out--;
 	if (part->session)
 		part->session->parts--;
@@ -325,6 +352,7 @@ void app_part_untake(struct app_core *core, struct app_part *part)
 
 void app_part_free(struct app_core *core, struct app_part *part)
 {
+	ASSERT(part->filling == 0);
 	core->progress = core->freed = true;
 	app_part_untake(core, part);
 	if (part->lent)
@@ -338,6 +366,7 @@ void app_part_free(struct app_core *core, struct app_part *part)
 	part->buf = NULL;
 	part->lent = false;
 	app_wake_parts(core);
+	ASSERT(!part->buf && !part->lent);
 }
 
 void app_part_send(struct app_core *core, struct fab_req *req, struct app_part *part, void *bytes,
@@ -345,6 +374,7 @@ void app_part_send(struct app_core *core, struct fab_req *req, struct app_part *
 {
 	int rc;
 
+	ASSERT(!part->lent && part->filling == 0);
 	part->piece.window_at = window_at;
 	part->piece.length_bytes = length_bytes;
 	part->piece.bytes = bytes;
@@ -364,6 +394,7 @@ void app_part_filled(struct app_core *core, struct fab_req *req, struct app_part
 {
 	struct app_batch *b = app_is_batch(req->type) ? req->user : NULL;
 
+	DASSERT(!part->lent);
 	if (part->filling > 0 || (!part->closed && !somebody_waits(core))) /* (4) */
 		return;
 	if (b && b->part == part)
@@ -377,6 +408,7 @@ bool app_table_send(struct app_op *op, void *table, uint32_t table_bytes, void *
 	struct app_core *core = op->core;
 	struct app_part *part = app_part_take(op);
 
+	ASSERT(table && length_bytes <= table_bytes);
 	if (!part) {
 		app_table_give(core, op->session, table, table_bytes);
 		return false;

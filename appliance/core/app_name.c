@@ -19,6 +19,7 @@ enum { OPEN_TRIES = 8 };
 static void set_of_make(struct app_op *op, uint32_t mode, uint32_t uid, uint32_t gid,
 			int64_t mtime_ns)
 {
+	ASSERT(mode <= 07777);
 	op->meta.set_mask = META_SET_MODE | META_SET_UID | META_SET_GID;
 	if (mtime_ns)
 		op->meta.set_mask |= META_SET_MTIME;
@@ -34,6 +35,7 @@ static void symlink_begin(struct app_op *op)
 {
 	const struct fab_req *req = op->req;
 
+	ASSERT(req->args.symlink.target_bytes <= META_PATH_MAX);
 	op->name[0] = req->args.symlink.name;
 	set_of_make(op, 0777, req->args.symlink.uid, req->args.symlink.gid,
 		    req->args.symlink.mtime_ns);
@@ -47,6 +49,7 @@ static void setattr_begin(struct app_op *op)
 {
 	const struct fab_req *req = op->req;
 
+	ASSERT(req->type == FAB_SETATTR);
 	static_assert(FAB_SET_MODE == META_SET_MODE && FAB_SET_UID == META_SET_UID &&
 			      FAB_SET_GID == META_SET_GID && FAB_SET_MTIME == META_SET_MTIME &&
 			      FAB_SET_ATIME == META_SET_ATIME,
@@ -67,6 +70,7 @@ static void make_begin(struct app_op *op)
 {
 	const struct fab_req *req = op->req;
 
+	ASSERT(req->type == FAB_MKDIR || req->type == FAB_PUT_BEGIN);
 	op->name[0] = req->args.make.name;
 	set_of_make(op, req->args.make.mode, req->args.make.uid, req->args.make.gid,
 		    req->args.make.mtime_ns);
@@ -83,6 +87,7 @@ static int commit_begin(struct app_op *op)
 
 	if (!h)
 		return -ESTALE;
+	ASSERT(!h->busy && h->session == op->req->session);
 	h->busy = true;
 	op->hidden = h;
 	if (op->req->type == FAB_PUT_ABORT) {
@@ -107,6 +112,7 @@ static void seek_begin(struct app_op *op)
 {
 	const struct fab_req *req = op->req;
 
+	ASSERT(req->type == FAB_SEEK);
 	op->names = 0;
 	op->target[0] = (struct meta_target){ .handle = app_handle_in(req->session,
 								      &req->args.range.handle) };
@@ -118,6 +124,7 @@ static void seek_begin(struct app_op *op)
 /* TOTALS, and CHECK, which needs only the file. */
 static void totals_begin(struct app_op *op)
 {
+	ASSERT(op->req->type == FAB_CHECK || op->req->type == FAB_TOTALS);
 	if (op->req->type == FAB_CHECK) {
 		op->name[0] = op->req->args.check.name;
 		op->call = META_OP_STAT;
@@ -139,6 +146,7 @@ static void rename_begin(struct app_op *op)
 {
 	const struct fab_req *req = op->req;
 
+	ASSERT(req->args.rename.flags <= FAB_RENAME_EXCHANGE);
 	op->name[0] = req->args.rename.from;
 	op->name[1] = req->args.rename.to;
 	op->names = 2;
@@ -156,6 +164,7 @@ static bool is_called(const struct fab_name *name, const char *text)
 
 static int drive_by_name(const struct app_core *core, const struct fab_name *name)
 {
+	ASSERT(core->nqps <= META_DRIVES_MAX);
 	for (uint32_t d = 0; d < core->nqps && core->cfg.drive_name; d++)
 		if (core->qp[d] && is_called(name, core->cfg.drive_name[d]))
 			return (int)d;
@@ -178,6 +187,7 @@ static int drive_by_serial(const struct app_core *core, const struct fab_name *n
 			return -EINVAL;
 		found = (int)d;
 	}
+	ASSERT(found < (int)META_DRIVES_MAX);
 	return found;
 }
 
@@ -187,6 +197,7 @@ static int drive_begin(struct app_op *op)
 	const struct fab_name *name = &op->req->args.name.name;
 	int d = drive_by_name(op->core, name);
 
+	ASSERT(op->req->type == FAB_DRAIN || op->req->type == FAB_UNDRAIN);
 	op->call = META_OP_DRIVE;
 	op->flags = op->req->type == FAB_UNDRAIN ? META_UNDRAIN : 0;
 	if (d < 0)
@@ -273,6 +284,7 @@ void app_name_begin(struct app_op *op)
 
 void app_stat_item_begin(struct app_op *op)
 {
+	DASSERT(op->batch && op->index < op->batch->count);
 	fab_req_name(op->req, op->index, &op->name[0]);
 	op->names = 1;
 	op->flags = op->name[0].nofollow ? META_NOFOLLOW : 0;
@@ -284,6 +296,7 @@ void app_hold_item_begin(struct app_op *op)
 {
 	struct fab_name name;
 
+	ASSERT(op->batch && op->index < op->batch->count);
 	if (op->req->type == FAB_HOLD) {
 		app_stat_item_begin(op);
 		op->flags |= META_HOLD;
@@ -296,6 +309,7 @@ void app_hold_item_begin(struct app_op *op)
 
 void app_unlink_item_begin(struct app_op *op)
 {
+	ASSERT(op->req->type == FAB_UNLINK_BATCH);
 	fab_req_name(op->req, op->index, &op->name[0]);
 	op->names = 1;
 	op->flags = op->name[0].nofollow ? META_NOFOLLOW : 0;
@@ -311,11 +325,13 @@ static int hidden_take(struct app_op *op)
 	struct app_session *s = op->session;
 	struct app_hidden *h;
 
+	ASSERT(!op->hidden && s);
 	/* As many as it leaves to the others: something is always left. */
 	if (core->hidden_free_count == 0 || s->puts >= core->hidden_free_count)
 		return -EMFILE;
 	h = list_entry(list_pop_front(&core->hidden_free), struct app_hidden, link);
 	core->hidden_free_count--;
+	ASSERT(op->target[0].path_len <= META_PATH_MAX);
 	s->puts++;
 	h->session = op->req->session;
 	h->busy = true;
@@ -339,6 +355,7 @@ static void hidden_settle(struct app_op *op)
 	bool good = op->meta.status == 0;
 	bool exists = op->req->type == FAB_PUT_BEGIN ? good : !good;
 
+	ASSERT(h->busy && h->session == op->req->session);
 	if (op->req->type == FAB_PUT_ABORT)
 		exists = false;
 
@@ -348,6 +365,7 @@ static void hidden_settle(struct app_op *op)
 	op->hidden = NULL;
 	if (exists)
 		return;
+	ASSERT(op->session->puts > 0);
 	op->session->puts--;
 	app_hidden_done(op->core, h);
 }
@@ -360,6 +378,7 @@ static bool check_told(struct app_op *op)
 	const uint64_t size = op->meta.attr.size, from = min_u64(item->offset_bytes, size);
 	const uint64_t bytes = min_u64(item->length_bytes, min_u64(size - from, FAB_WINDOW_MAX));
 
+	ASSERT(op->req->type == FAB_CHECK && from <= size);
 	if (op->meta.attr.type != META_TYPE_FILE || bytes == 0)
 		return true;
 	return app_suspect(op->core, &op->meta.attr.handle, from / BLOCK_SIZE,
@@ -371,6 +390,7 @@ enum app_next app_name_step(struct app_op *op)
 {
 	int err = 0;
 
+	DASSERT(op->names_done == op->names);
 	switch ((enum name_at)op->at) {
 	case NAME_ACCEPTED:
 		if (op->begin_status)
@@ -419,6 +439,7 @@ static bool is_to_be_new(const struct app_op *op)
 
 static bool look_up(struct app_op *op)
 {
+	ASSERT(op->req->type == FAB_OPEN);
 	op->meta.target = op->target[0];
 	op->meta.flags = op->name[0].nofollow ? META_NOFOLLOW : 0;
 	/* Asked here: by the handle that TRUNCATE gets the owner may always, and one that is empty
@@ -435,6 +456,7 @@ static bool make(struct app_op *op)
 {
 	const struct fab_req *req = op->req;
 
+	ASSERT(op->flags & FAB_OPEN_CREATE);
 	set_of_make(op, req->args.open.mode, req->args.open.uid, req->args.open.gid, 0);
 	op->meta.target = op->target[0];
 	op->meta.flags = META_EXCL | META_BY_INLINE;
@@ -451,6 +473,7 @@ static bool make(struct app_op *op)
 
 static enum app_next found(struct app_op *op)
 {
+	ASSERT(op->meta.status == 0);
 	if (is_to_be_new(op))
 		return app_op_end(op, -EEXIST);
 	if (op->flags & FAB_OPEN_DIRECTORY && op->meta.attr.type != META_TYPE_DIR)
@@ -473,6 +496,7 @@ enum app_next app_open_step(struct app_op *op)
 {
 	int err = 0;
 
+	ASSERT(op->names_done == op->names);
 	switch ((enum open_at)op->at) {
 	case OPEN_ACCEPTED:
 		if (op->flags & FAB_OPEN_HOLD)
@@ -515,6 +539,7 @@ void app_text_answer(struct app_op *op, const char *text, uint32_t bytes)
 	uint8_t body[8];
 	void *table;
 
+	ASSERT(text || bytes == 0);
 	if (req->window.length_bytes == 0 && bytes <= FAB_BODY_MAX) {
 		fab_reply(req, 0, text, bytes);
 		return;
@@ -546,6 +571,7 @@ static uint32_t build_statfs(const struct app_op *op, void *out)
 		.shard_count = op->core->cfg.nshards,
 	};
 
+	DASSERT(s->blocks_free <= s->blocks_total);
 	return fab_build_statfs(out, &f);
 }
 
@@ -569,6 +595,7 @@ void app_name_answer(struct app_op *op)
 	uint8_t body[FAB_STAT_BYTES];
 	struct fab_attr attr;
 
+	DASSERT(!op->hold);
 	if (op->status) {
 		fab_reply(req, op->status, NULL, 0);
 		return;

@@ -502,6 +502,12 @@ must_check bool app_core_begin(struct app_core *core, struct fab_req *req, uint3
 void app_fresh(struct app_op *op);
 void app_run_fresh(struct app_core *core);
 
+#ifdef WK_DEBUG
+/* app_core_check.c: what is counted is counted again, each so many turns. */
+#define APP_CHECK_TURNS 256u
+void app_core_check(const struct app_core *core);
+#endif
+
 /* ---- app_store.c: the store, whichever core has it ---------------------------------------- */
 
 /* The core that has what op's calls of the store are about. */
@@ -727,6 +733,8 @@ bool app_session_full(const struct app_core *core, const struct app_session *s);
 struct app_hidden *app_hidden_find(struct app_core *core, const struct fab_session *session,
 				   const struct meta_handle *handle);
 void app_hidden_done(struct app_core *core, struct app_hidden *h); /* committed or aborted */
+/* A commit or an abort ended before the store was called: the file is as it was. */
+void app_hidden_untouched(struct app_op *op);
 void app_aborts_begin(struct app_core *core);
 
 /* ---- app_hold.c -------------------------------------------------------------------------- */

@@ -44,6 +44,7 @@ enum punch_at {
 
 void app_punch_begin(struct app_op *op)
 {
+	ASSERT(op->req->type == FAB_PUNCH && op->req->args.range.length_bytes > 0);
 	op->handle = app_handle_in(op->req->session, &op->req->args.range.handle);
 	op->target[0] = (struct meta_target){ .handle = op->handle };
 	op->offset_bytes = op->req->args.range.offset_bytes;
@@ -53,12 +54,14 @@ void app_punch_begin(struct app_op *op)
 /* Returns the end of the next piece of the rest, [offset_bytes, + length_bytes). */
 static uint64_t piece_end(const struct app_op *op)
 {
+	ASSERT(op->length_bytes > 0);
 	return min_u64(op->offset_bytes + op->length_bytes,
 		       align_down(op->offset_bytes, PIECE_BYTES) + PIECE_BYTES);
 }
 
 static bool seek(struct app_op *op)
 {
+	ASSERT(op->locked); /* (1) */
 	op->meta.target = op->target[0];
 	op->meta.flags = META_TO_WRITE;
 	op->meta.offset = op->offset_bytes;
@@ -83,6 +86,7 @@ static int sought(struct app_op *op)
 	}
 	op->offset_bytes = op->meta.length;
 	op->length_bytes = end - op->offset_bytes;
+	ASSERT(op->length_bytes > 0 && op->offset_bytes < op->file_size);
 	return 0;
 }
 
@@ -90,6 +94,7 @@ static int sought(struct app_op *op)
 
 static uint64_t edge_block(const struct app_op *op)
 {
+	ASSERT(op->edge <= 1);
 	return (op->edge ? piece_end(op) - 1 : op->offset_bytes) / BLOCK_SIZE;
 }
 
@@ -99,6 +104,7 @@ static bool edge_stays(const struct app_op *op)
 	const uint64_t end = piece_end(op);
 	const bool head = op->offset_bytes % BLOCK_SIZE != 0;
 
+	ASSERT(op->edge <= 1);
 	if (op->edge == 0)
 		return head;
 	return end % BLOCK_SIZE && end < op->file_size &&
@@ -107,11 +113,13 @@ static bool edge_stays(const struct app_op *op)
 
 static char *edge_at(const struct app_op *op)
 {
+	ASSERT(op->buf && op->nblocks < 2);
 	return op->buf + (size_t)op->nblocks * BLOCK_SIZE;
 }
 
 static bool plan_edge(struct app_op *op)
 {
+	ASSERT(op->locked && op->nruns == 0); /* (1) */
 	op->at = PUNCH_EDGE_KNOWN;
 	op->meta.target = op->target[0];
 	op->meta.flags = META_TO_WRITE;
@@ -128,6 +136,7 @@ static bool plan_edge(struct app_op *op)
 /* True: the old block is on its way. */
 static bool read_edge(struct app_op *op)
 {
+	ASSERT(op->locked);
 	op->at = PUNCH_EDGE_READ;
 	op->io_status = 0;
 	op->merging = op->meta.nblocks && op->runs[0].baddr; /* no hole, no tail */
@@ -142,6 +151,7 @@ static int zero_edge(struct app_op *op)
 	const uint64_t at = edge_block(op) * BLOCK_SIZE;
 	const uint64_t from = max_u64(op->offset_bytes, at);
 
+	ASSERT(from - at < BLOCK_SIZE && op->edge <= 1);
 	app_read_end(op);
 	op->edge++;
 	if (!op->merging)
@@ -161,6 +171,7 @@ static int zero_edge(struct app_op *op)
 
 static enum app_next edge(struct app_op *op)
 {
+	ASSERT(op->edge <= 2 && op->nblocks <= 2);
 	while (op->edge < 2 && !edge_stays(op))
 		op->edge++;
 	if (op->edge == 2) {
@@ -179,6 +190,7 @@ static bool log_piece(struct app_op *op)
 	const uint64_t client = op->receipt.client, end = piece_end(op);
 	bool over;
 
+	ASSERT(op->locked && end > op->offset_bytes); /* (1) */
 	op->at = PUNCH_LOGGED;
 	op->meta.target = op->target[0];
 	op->meta.flags = 0;
@@ -190,7 +202,8 @@ static bool log_piece(struct app_op *op)
 	op->meta.nruns = op->nruns;
 	op->meta.nblocks = op->nblocks;
 	if (end < op->offset_bytes + op->length_bytes)
-		op->receipt.client = 0; /* (2) */
+		op->receipt.client = 0;                                            /* (2) */
+	ASSERT(!op->receipt.client || end == op->offset_bytes + op->length_bytes); /* (2) */
 	over = app_op_meta(op, META_OP_PUNCH);
 	op->receipt.client = client;
 	return over;
@@ -200,6 +213,7 @@ static enum app_next logged(struct app_op *op)
 {
 	const uint64_t end = piece_end(op);
 
+	ASSERT(end > op->offset_bytes && end - op->offset_bytes <= op->length_bytes);
 	op->nruns = 0;
 	op->length_bytes -= end - op->offset_bytes;
 	op->offset_bytes = end;
@@ -242,6 +256,7 @@ enum app_next app_punch_step(struct app_op *op)
 		return edge(op);
 
 	case PUNCH_EDGE_KNOWN: /* op->meta keeps the old block from being reused */
+		ASSERT(op->locked && op->buf && op->edge <= 1); /* (1) */
 		if (op->meta.status)
 			return app_op_end(op, op->meta.status);
 		if (read_edge(op))
@@ -256,6 +271,7 @@ enum app_next app_punch_step(struct app_op *op)
 		return APP_AGAIN;
 
 	case PUNCH_PLACED: /* zeroed and summed; needs blocks */
+		ASSERT(op->locked && op->nblocks > 0 && op->nblocks <= 2);
 		err = app_blocks_take(op);
 		if (err)
 			return err == -EAGAIN ? APP_WAIT : app_op_end(op, err);
@@ -265,6 +281,7 @@ enum app_next app_punch_step(struct app_op *op)
 		return APP_WAIT;
 
 	case PUNCH_ON_DRIVE: /* the drives have answered, if there was anything for them */
+		ASSERT(op->ios_out == 0 && op->locked);
 		if (op->nruns && op->io_status) {
 			app_blocks_give(op, 0);
 			return app_op_end(op, -EIO);

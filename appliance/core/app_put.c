@@ -29,6 +29,7 @@ static void pull_piece(struct app_op *op, struct fab_piece *piece, void *to, uin
 {
 	int rc;
 
+	ASSERT(bytes > 0);
 	*piece = (struct fab_piece){
 		.user = op,
 		.window_at = window_at,
@@ -46,6 +47,7 @@ static void pull_piece(struct app_op *op, struct fab_piece *piece, void *to, uin
 
 bool app_pull(struct app_op *op, char *to, uint32_t bytes, uint32_t *sums, uint32_t nsums)
 {
+	ASSERT(op->pulls_out == 0 && bytes > 0 && nsums > 0);
 	op->pull_status = 0;
 	pull_piece(op, &op->pull[0], sums, op->sums_at, nsums * (uint32_t)sizeof(le32));
 	if (!op->pull_status)
@@ -57,6 +59,7 @@ void app_pulled(struct fab_piece *piece)
 {
 	struct app_op *op = piece->user;
 
+	ASSERT(op->ios_out == 0);
 	ASSERT(op->pulls_out > 0);
 	op->pulls_out--;
 	app_lent_end(op->core, op->session, PULL_PROVES * (uint64_t)piece->length_bytes);
@@ -87,6 +90,7 @@ void app_put_item_begin(struct app_op *op)
 		.gid = item.gid,
 		.mtime_ns = item.mtime_ns,
 	};
+	ASSERT(op->nblocks <= META_IO_BLOCKS_MAX);
 }
 
 /* Checks that the pulled bytes match the client's checksums. */
@@ -94,6 +98,7 @@ static int verify(struct app_op *op)
 {
 	uint64_t left = op->file_size;
 
+	ASSERT(op->pulls_out == 0 && op->nblocks <= ARRAY_LEN(op->crcs));
 	if (op->pull_status)
 		return op->pull_status;
 	for (uint32_t i = 0; i < op->nblocks; i++, left -= min_u64(left, BLOCK_SIZE)) {
@@ -111,6 +116,7 @@ static int verify(struct app_op *op)
 /* Start the store's part.  True: over at once. */
 static bool name_it(struct app_op *op, bool by_inline)
 {
+	ASSERT(by_inline ? op->nruns == 0 : op->nruns > 0);
 	op->meta.target = op->target[0];
 	op->meta.flags = op->flags | (by_inline ? META_BY_INLINE : 0u) |
 			 (!by_inline && op->safe ? META_SAFE : 0u);
@@ -131,6 +137,7 @@ static bool name_it(struct app_op *op, bool by_inline)
 
 static enum app_next stage_and_pull(struct app_op *op)
 {
+	ASSERT(!op->buf && op->pulls_out == 0);
 	if (op->file_size == 0)
 		return APP_AGAIN;
 	op->buf = app_take(op, op->nblocks * BLOCK_SIZE);
@@ -153,6 +160,7 @@ enum app_next app_put_step(struct app_op *op)
 		return stage_and_pull(op);
 
 	case PUT_PULLED: /* payload and checksums lie in our memory */
+		ASSERT(op->pulls_out == 0 && (op->buf || op->file_size == 0));
 		err = verify(op);
 		if (err)
 			return app_op_end(op, err);
@@ -166,6 +174,7 @@ enum app_next app_put_step(struct app_op *op)
 		wk_fallthrough;
 
 	case PUT_PLACED: /* verified; needs blocks */
+		ASSERT(op->buf && op->nblocks > 0);
 		err = app_blocks_take(op);
 		if (err)
 			return err == -EAGAIN ? APP_WAIT : app_op_end(op, err);
@@ -176,6 +185,7 @@ enum app_next app_put_step(struct app_op *op)
 		return APP_WAIT;
 
 	case PUT_ON_DRIVES: /* the drives have answered; the store sees to flushes */
+		ASSERT(op->ios_out == 0 && op->nruns > 0);
 		if (op->io_status) {
 			app_blocks_give(op, 0);
 			return app_op_end(op, -EIO);

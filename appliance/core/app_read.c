@@ -39,6 +39,7 @@ enum read_at { READ_ACCEPTED, READ_PLANNED, READ_PLACED, READ_LANDED };
 /* Where in the file the piece begins: a multiple of 4096. */
 static uint64_t piece_from(const struct app_op *op)
 {
+	DASSERT(op->chunk_from <= op->nblocks || op->nblocks == 0);
 	return op->offset_bytes + (uint64_t)op->chunk_from * BLOCK_SIZE;
 }
 
@@ -53,6 +54,7 @@ void app_read_begin(struct app_op *op)
 {
 	const struct fab_req *req = op->req;
 
+	DASSERT(op->kind == APP_OP_READ && !op->batch);
 	op->target[0] = (struct meta_target){ .handle = app_handle_in(req->session,
 								      &req->args.read.handle) };
 	op->offset_bytes = req->args.read.offset_bytes;
@@ -63,6 +65,7 @@ void app_read_item_begin(struct app_op *op)
 {
 	struct fab_read_item item;
 
+	DASSERT(op->kind == APP_OP_READ && op->batch);
 	fab_req_read_item(op->req, op->index, &item);
 	op->name[0] = item.name;
 	op->names = 1;
@@ -86,6 +89,7 @@ static int place_alone(struct app_op *op)
 {
 	uint64_t bytes = (uint64_t)op->nblocks * BLOCK_SIZE;
 
+	DASSERT(!op->batch && op->nblocks > 0);
 	if (op->nblocks > FAB_SUMS_INLINE)
 		bytes += op->nblocks * sizeof(le32);
 	if (bytes > op->req->window.length_bytes)
@@ -104,6 +108,7 @@ static int place_in_batch(struct app_op *op)
 {
 	int err;
 
+	DASSERT(op->batch && op->nblocks > 0);
 	if (op->nblocks <= op->nblocks_placed)
 		return 0;
 	err = app_batch_place(op->batch, op->nblocks, &op->window_at, &op->first_sum);
@@ -128,6 +133,7 @@ static int place(struct app_op *op)
 	if (nblocks > FAB_WINDOW_MAX / BLOCK_SIZE)
 		return -EMSGSIZE;
 	op->nblocks = (uint32_t)nblocks;
+	DASSERT(op->nblocks > 0 && op->nblocks_done == 0);
 	app_turn_cost(op, nblocks * BLOCK_SIZE);
 	return op->batch ? place_in_batch(op) : place_alone(op);
 }
@@ -135,6 +141,7 @@ static int place(struct app_op *op)
 /* As if nothing had been planned: by its name again, which may be another file's now. */
 static void from_the_start(struct app_op *op)
 {
+	ASSERT(!op->part && op->ios_out == 0);
 	op->nblocks = 0;
 	op->nblocks_done = op->chunk_from = 0;
 	op->target[0] = op->target[1];
@@ -146,6 +153,7 @@ static void clip(struct app_op *op)
 {
 	uint64_t end = op->offset_bytes + op->done_bytes;
 
+	DASSERT(op->nblocks_done <= op->nblocks);
 	if (op->meta.attr.size >= end)
 		return;
 	end = max_u64(op->meta.attr.size, piece_from(op));
@@ -156,6 +164,7 @@ static void clip(struct app_op *op)
 /* Blocks of the piece that have landed. */
 static uint32_t landed_blocks(const struct app_op *op)
 {
+	DASSERT(op->nblocks_done >= op->chunk_from);
 	return op->nblocks_done - op->chunk_from;
 }
 
@@ -164,11 +173,13 @@ static uint32_t left_blocks(const struct app_op *op)
 {
 	uint32_t nblocks = min_u32(op->meta.nblocks, op->nblocks - op->chunk_from);
 
+	DASSERT(op->nblocks >= op->chunk_from);
 	return nblocks - min_u32(nblocks, landed_blocks(op));
 }
 
 static uint32_t *table_of(struct app_op *op)
 {
+	DASSERT(!op->batch || op->first_sum + op->nblocks <= op->batch->blocks_max);
 	if (op->batch)
 		return op->batch->sums + op->first_sum;
 	return op->sums ? op->sums : op->few_sums;
@@ -181,6 +192,7 @@ static void check_slices(struct app_op *op)
 
 	if (likely(count == 0))
 		return;
+	ASSERT(count <= op->nblocks && op->nblocks_done <= op->nblocks);
 	if (count <= op->meta.nblocks &&
 	    memcmp(table_of(op) + op->chunk_from, op->crcs, count * sizeof(op->crcs[0])) == 0)
 		return;
@@ -192,6 +204,7 @@ static void check_slices(struct app_op *op)
 
 static void close_part(struct app_op *op, struct app_part *part)
 {
+	ASSERT(!part->lent && !part->closed);
 	part->closed = true;
 	app_part_filled(op->core, op->req, part);
 }
@@ -199,6 +212,7 @@ static void close_part(struct app_op *op, struct app_part *part)
 /* Returns the free bytes of the batch's part, for data at window_at. */
 static uint32_t part_room(const struct app_part *part, uint32_t window_at)
 {
+	DASSERT(part->piece.length_bytes <= part->capacity_bytes);
 	if (part->piece.window_at + part->piece.length_bytes != window_at)
 		return 0;
 	return part->capacity_bytes - part->piece.length_bytes;
@@ -229,6 +243,7 @@ static struct app_part *part_begin(struct app_op *op, uint32_t window_at, uint32
 		return NULL;
 	}
 	*bytes = min_u32(*bytes, capacity);
+	ASSERT(*bytes > 0 && *bytes <= capacity);
 	part->capacity_bytes = capacity;
 	part->piece.window_at = window_at;
 	part->piece.length_bytes = 0;
@@ -242,6 +257,7 @@ static struct app_part *part_for(struct app_op *op, uint32_t window_at, uint32_t
 	struct app_part *part = op->batch ? op->batch->part : NULL;
 	uint32_t room = part ? part_room(part, window_at) : 0;
 
+	ASSERT(*bytes > 0);
 	if (room >= min_u32(*bytes, APP_SLICE_MIN)) {
 		*bytes = min_u32(*bytes, room);
 		return part;
@@ -261,7 +277,9 @@ static struct app_part *part_for(struct app_op *op, uint32_t window_at, uint32_t
 /* A part that is full waits for nothing more. */
 static void fill_part(struct app_op *op, struct app_part *part, uint32_t bytes)
 {
+	ASSERT(!op->part && bytes > 0);
 	part->piece.length_bytes += bytes;
+	ASSERT(part->piece.length_bytes <= part->capacity_bytes);
 	part->filling++;
 	op->part = part;
 	if (!op->batch || part->capacity_bytes - part->piece.length_bytes >= BLOCK_SIZE)
@@ -278,6 +296,7 @@ static char *land(struct app_op *op, uint32_t *nblocks, uint64_t *iova)
 	char *to = fab_window_addr(op->req, at, bytes, iova);
 	struct app_part *part;
 
+	DASSERT(*nblocks > 0 && op->nblocks_done + *nblocks <= op->nblocks);
 	if (to)
 		return to;
 	part = part_for(op, at, &bytes);
@@ -309,6 +328,7 @@ static uint32_t runs_of(const struct app_op *op, uint32_t skip, uint32_t nblocks
 		if (run.nblocks > 0)
 			out[count++] = run;
 	}
+	DASSERT(count <= APP_RUNS_MAX);
 	return count;
 }
 
@@ -317,6 +337,7 @@ static void fetch(struct app_op *op, uint32_t nblocks, char *to, uint64_t iova)
 	struct meta_run runs[APP_RUNS_MAX];
 	uint32_t skip = landed_blocks(op), inline_at = op->meta.inline_at - skip;
 
+	DASSERT(nblocks > 0 && skip + nblocks <= op->meta.nblocks);
 	op->landing = to;
 	op->nblocks_landing = nblocks;
 	app_op_io(op, NVME_READ, runs, runs_of(op, skip, nblocks, runs), to, iova);
@@ -333,6 +354,7 @@ static void landed(struct app_op *op)
 	uint32_t nblocks = op->nblocks_landing;
 	struct app_part *part = op->part;
 
+	DASSERT(nblocks > 0 && op->nblocks_done + nblocks <= op->nblocks);
 	memcpy(table_of(op) + op->nblocks_done, op->crcs + landed_blocks(op),
 	       nblocks * sizeof(uint32_t));
 	if (part) {
@@ -351,6 +373,7 @@ static bool plan(struct app_op *op)
 {
 	uint64_t from = piece_from(op), end = asked_end(op);
 
+	DASSERT(from % BLOCK_SIZE == 0 && end >= from);
 	op->meta.target = op->target[0];
 	op->meta.flags = op->names && op->name[0].nofollow ? META_NOFOLLOW : 0;
 	op->meta.offset = from;
@@ -372,12 +395,14 @@ static bool replaced(struct app_op *op)
 	give_table(op);
 	op->nblocks_placed = 0; /* pieces of the other may still be on their way there */
 	from_the_start(op);
+	ASSERT(op->nblocks_done == 0 && op->at == READ_ACCEPTED);
 	return true;
 }
 
 /* No drive is asked for it, or for no more of it. */
 static enum app_next nothing_more(struct app_op *op, int status)
 {
+	DASSERT(!op->part);
 	if (op->nblocks_done == 0)
 		app_turn_cost(op, 0);
 	return app_op_end(op, status);
@@ -386,6 +411,7 @@ static enum app_next nothing_more(struct app_op *op, int status)
 /* Restarts the read once there is a table for its checksums. */
 static enum app_next wait_for_table(struct app_op *op)
 {
+	ASSERT(op->nblocks_done == 0 && !op->sums);
 	app_read_end(op);
 	from_the_start(op);
 	app_op_wait(op, APP_ON_PART, &op->core->part_waiters);
@@ -397,6 +423,7 @@ static enum app_next wait_for_table(struct app_op *op)
  * from reuse. */
 static enum app_next wait_for_slice(struct app_op *op)
 {
+	ASSERT(!op->part && op->ios_out == 0);
 	app_read_end(op);
 	op->at = READ_ACCEPTED;
 	if (op->nblocks_done == 0)
@@ -409,6 +436,7 @@ static enum app_next planned(struct app_op *op)
 {
 	int err = 0;
 
+	DASSERT(op->ios_out == 0 && !op->part);
 	if (op->meta.status)
 		return replaced(op) ? APP_AGAIN : nothing_more(op, op->meta.status);
 	if (op->nblocks == 0) {
@@ -427,7 +455,9 @@ static enum app_next slice_done(struct app_op *op)
 {
 	const uint32_t from = op->nblocks_done;
 
+	DASSERT(op->ios_out == 0);
 	landed(op);
+	DASSERT(!op->part && op->nblocks_done > from);
 	if (unlikely(op->io_status))
 		(void)app_suspect(op->core, &op->target[0].handle,
 				  op->offset_bytes / BLOCK_SIZE + from, op->nblocks_done - from);
@@ -495,11 +525,13 @@ void app_read_answer(struct app_op *op)
 {
 	uint32_t sums_at = op->nblocks * BLOCK_SIZE, *sums;
 
+	DASSERT(!op->batch && !op->part);
 	if (op->status) {
 		fab_reply(op->req, op->status, NULL, 0);
 		return;
 	}
 	app_stat_read(op, op->done_bytes);
+	DASSERT(op->done_bytes <= (uint64_t)op->nblocks * BLOCK_SIZE);
 	if (op->nblocks <= FAB_SUMS_INLINE) {
 		fab_reply_read(op->req, (uint32_t)op->done_bytes,
 			       op->sums ? op->sums : op->few_sums, 0);

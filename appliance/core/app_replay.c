@@ -9,12 +9,12 @@
  * Why no change is made twice, and no change that was not made is acknowledged:
  *
  *  (1) A change and its receipt are one log record (meta_receipt.c), so after any crash there are
- *      both or neither.
+ *      both or neither [sim/wire].
  *  (2) A session of a client begins when all its earlier ones have ended (fab_guest.c), with every
  *      operation of theirs: so their changes have receipts before the first RECALL,
- *      and a change without one will never be made.
+ *      and a change without one will never be made [sim/wire].
  *  (3) The answer to a RECALL waits until the record with the receipt is durable, as every answer
- *      waits for everything that it saw.
+ *      waits for everything that it saw [sim/wire].
  *  (4) Nothing is known about a forgotten client, unless it is certain that no client was
  *      forgotten since it sent the change first (PROTOCOL.md 5).
  *  (5) Rights are the present ones: app_rights_check() comes first.  Only a client that proves the
@@ -39,6 +39,7 @@ void app_change_begin(struct app_op *op)
 	const struct fab_req *req = op->req;
 	struct fab_change change;
 
+	ASSERT(app_rows[req->type].changes && op->recall == APP_RECALL_NO);
 	if (likely(!fab_req_change(req, &change)) || req->type == FAB_PUT_BEGIN)
 		return;
 	if (change.again)
@@ -53,6 +54,7 @@ void app_change_begin(struct app_op *op)
 		.sure = change.sure,
 		.forgotten = req->session->forgotten,
 	};
+	ASSERT(op->receipt.client && op->receipt.number > 0 && op->receipt.slot < FAB_CHANGE_SLOTS);
 }
 
 /* Looks up the attributes for the answer, as they are now. */
@@ -62,6 +64,7 @@ static enum app_next look(struct app_op *op)
 	const bool hold = op->req->type == FAB_OPEN && op->flags & FAB_OPEN_HOLD;
 	int err = hold ? app_hold_begin(op) : 0;
 
+	ASSERT(op->recall == APP_RECALL_ASKED || op->recall == APP_RECALL_NO);
 	if (err)
 		return app_op_end(op, err);
 	op->recall = APP_RECALL_LOOKED;
@@ -74,6 +77,7 @@ static enum app_next look(struct app_op *op)
 /* It has been removed since: it was made all the same. */
 static enum app_next looked(struct app_op *op)
 {
+	ASSERT(op->recall == APP_RECALL_LOOKED);
 	app_hold_looked(op);
 	if (op->meta.status && op->meta.status != -ESTALE)
 		return app_op_end(op, op->meta.status);
@@ -84,6 +88,7 @@ static enum app_next looked(struct app_op *op)
 
 static enum app_next recalled(struct app_op *op)
 {
+	ASSERT(op->recall == APP_RECALL_ASKED && op->receipt.client); /* (4) */
 	op->recall = APP_RECALL_NO;
 	if (op->meta.status == -ENOENT) {
 		op->meta.status = 0;
@@ -108,6 +113,7 @@ static enum app_next recalled(struct app_op *op)
 
 enum app_next app_recall_step(struct app_op *op)
 {
+	ASSERT(app_rows[op->req->type].changes); /* (5): app_rights_check() let it through */
 	switch (op->recall) {
 	case APP_RECALL_DUE:
 		if (op->req->type == FAB_PUT_ABORT)
@@ -133,6 +139,7 @@ static wk_cold void age(struct app_core *core)
 	uint64_t client;
 	uint32_t at = 0;
 
+	ASSERT(core->meta && core->cfg.srv);
 	core->age_ns = core->now_ns + AGE_NS;
 	while (fab_server_client(core->cfg.srv, &at, &client))
 		meta_client_keep(core->meta, client);
@@ -149,6 +156,7 @@ void app_clients_turn(struct app_core *core)
 		age(core);
 	mark = meta_durable_seq(core->meta);
 	forgotten = meta_clients_forgotten(core->meta);
+	ASSERT(mark >= core->mark); /* (4) */
 	if (likely(mark == core->mark && forgotten == core->forgotten))
 		return;
 	core->mark = mark;

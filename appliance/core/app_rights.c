@@ -41,6 +41,7 @@ int app_rights_check(const struct fab_req *req)
 	const struct fab_rights *rights = req->session->rights;
 	const enum app_needs needs = app_rows[req->type].needs;
 
+	DASSERT(rights && req->type >= FAB_PING && req->type < FAB_TYPE_END);
 	if (unlikely(needs == APP_NEEDS_DRIVES) && !may_drain(rights)) {
 		fab_session_refused(req->session, FAB_REFUSED_WRITE);
 		return -EACCES;
@@ -82,6 +83,7 @@ bool app_rights_busy(struct app_core *core, struct fab_req *req)
 	uint32_t count = app_is_batch(req->type) ? req->args.batch.count : 1;
 	uint64_t wait_ns = fab_session_rate_take(req->session, count, core->now_ns);
 
+	DASSERT(count > 0);
 	if (likely(wait_ns == 0) || app_rows[req->type].gives_back)
 		return false;
 	core->stat.busy++;
@@ -93,6 +95,7 @@ void app_rights_spend(const struct app_op *op)
 {
 	uint64_t bytes = 0;
 
+	ASSERT(op->req->session->rate);
 	if (op->status)
 		return;
 	if (op->kind == APP_OP_READ)
@@ -116,6 +119,7 @@ bool app_root_due(const struct app_op *op)
 {
 	const struct app_session *s = op->session;
 
+	DASSERT(op->session);
 	if (likely(s->root == META_ROOT_DIR))
 		return false;
 	return s->root == 0 || op->core->now_ns - s->root_ns > ROOT_FRESH_NS;
@@ -125,6 +129,7 @@ static enum app_next root_known(struct app_op *op)
 {
 	struct app_session *s = op->session;
 
+	ASSERT(op->rooting && s);
 	op->rooting = false;
 	s->root = 0;
 	if (op->meta.status == -EIO)
@@ -141,6 +146,7 @@ enum app_next app_root_step(struct app_op *op)
 {
 	const char *path = op->req->session->rights->subtree;
 
+	ASSERT(app_is_confined(op->req->session));
 	if (op->rooting)
 		return root_known(op);
 	op->rooting = true;
@@ -162,6 +168,7 @@ void app_rights_tell(const struct app_op *op)
 	const bool is_somebody = op->session && op->session->who.gids;
 	bool by_number = false;
 
+	ASSERT(op->status < 0);
 	if (!session || (!app_is_confined(session) && !is_somebody))
 		return;
 	for (uint32_t i = 0; i < op->names; i++)

@@ -78,12 +78,14 @@ static inline void app_ring_put(struct app_ring *r, struct app_message m)
 static inline uint32_t app_ring_room(struct app_ring *r)
 {
 	r->tail_seen = atomic_load_explicit(&r->tail, memory_order_acquire); /* A2 */
+	ASSERT(r->next - r->tail_seen <= r->size);
 	return r->size - (r->next - r->tail_seen);
 }
 
 /* The putting thread.  True: there was something to tell; look at the other's bell. */
 static inline bool app_ring_tell(struct app_ring *r)
 {
+	DASSERT(r->next - r->tail_seen <= r->size);
 	if (r->next == atomic_load_explicit(&r->head, memory_order_relaxed))
 		return false;
 	/* R1, R3: an exchange, since a store that is sequentially consistent costs as much. */

@@ -36,6 +36,7 @@ extern const struct app_kind app_kinds[APP_OP_KINDS];
 
 static inline bool app_is_batch(enum fab_type type)
 {
+	DASSERT(type < FAB_TYPE_END);
 	return app_rows[type].is_batch;
 }
 

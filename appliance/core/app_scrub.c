@@ -73,6 +73,7 @@ int app_scrub_create(struct app_core *core)
 {
 	struct app_scrub *s;
 
+	ASSERT(!core->scrub);
 	if (!core->meta)
 		return 0;
 	s = calloc(1, sizeof(*s));
@@ -91,6 +92,7 @@ void app_scrub_destroy(struct app_core *core)
 {
 	if (!core->scrub)
 		return;
+	ASSERT(core->life == APP_STOPPED || core->life == APP_BOOTING || !core->scrub->under_way);
 	meta_scrub_destroy(core->scrub->of);
 	free(core->scrub);
 	core->scrub = NULL;
@@ -100,6 +102,7 @@ void app_scrub_destroy(struct app_core *core)
 
 static void pay(struct app_scrub *s, uint64_t bytes)
 {
+	ASSERT(s->rate > 0);
 	s->next_ns += bytes * NS_PER_S / s->rate;
 }
 
@@ -112,6 +115,7 @@ static bool is_busy(const struct app_core *core)
 
 static bool is_put_off(struct app_core *core, struct app_scrub *s)
 {
+	ASSERT(s->waiting_ns <= core->now_ns);
 	if (!is_busy(core) || (s->waiting_ns && core->now_ns - s->waiting_ns >= PUT_OFF_NS)) {
 		s->waiting_ns = 0;
 		return false;
@@ -123,6 +127,7 @@ static bool is_put_off(struct app_core *core, struct app_scrub *s)
 
 static void open_turn(struct app_core *core, struct app_scrub *s)
 {
+	ASSERT(!s->opened && s->session.ops == 0); /* (2) */
 	app_turn_opened(core, &s->session, &s->key);
 	list_init(&s->session.link);
 	s->opened = true;
@@ -134,6 +139,7 @@ static bool may_sweep(const struct app_core *core, const struct app_scrub *s)
 {
 	struct meta_damage_stat stat;
 
+	ASSERT(core->meta);
 	return meta_scrub_damaged(s->of, &stat) > 0 &&
 	       (meta_durable_seq(core->meta) != s->swept_seq ||
 		app_ailing_unreachable(core) != s->swept_far);
@@ -150,6 +156,7 @@ static uint64_t errand_ns(const struct app_core *core)
 	const struct app_scrub *s = core->scrub;
 	uint64_t at_ns = app_failing_deadline(&core->failing);
 
+	ASSERT(core->scrub);
 	if (core->failing.doubted)
 		return at_ns;
 	if (may_sweep(core, s))
@@ -159,7 +166,18 @@ static uint64_t errand_ns(const struct app_core *core)
 
 static bool may_go_on(const struct app_core *core, const struct app_scrub *s)
 {
+	ASSERT(core->scrub == s);
 	return s->rate && !core->failing.doubted;
+}
+
+/* An errand that comes before the next burst is due reads nothing else. */
+static void burst_begin(const struct app_core *core, struct app_scrub *s)
+{
+	const bool rests = core->now_ns < s->next_ns;
+
+	s->next_ns = max_u64(s->next_ns, core->now_ns); /* (3) */
+	s->until_ns = s->next_ns + (rests ? 0 : NS_PER_S / BURSTS_PER_S);
+	ASSERT(s->until_ns <= core->now_ns + NS_PER_S / BURSTS_PER_S || rests); /* (3) */
 }
 
 void app_scrub_turn(struct app_core *core)
@@ -178,11 +196,11 @@ void app_scrub_turn(struct app_core *core)
 	if (core->op_free_count == 0 || (!errand && is_put_off(core, s)))
 		return;
 	op = app_op_take(core, APP_OP_SCRUB, NULL);
+	ASSERT(op && core->life == APP_SERVING); /* (4) */
 	op->session = &s->session;
 	s->session.ops++;
 	s->under_way = true;
-	s->next_ns = core->now_ns; /* (3) */
-	s->until_ns = core->now_ns + NS_PER_S / BURSTS_PER_S;
+	burst_begin(core, s);
 	app_op_run(op);
 }
 
@@ -212,6 +230,7 @@ uint64_t app_scrub_deadline(const struct app_core *core)
 /* False: there is no place for it now. */
 static bool tell(struct app_core *core, struct app_scrub *s)
 {
+	ASSERT(s->saying);
 	if (core->cfg.lines && !app_lines_push(core->cfg.lines, s->saying))
 		return false;
 	core->lines++;
@@ -220,6 +239,7 @@ static bool tell(struct app_core *core, struct app_scrub *s)
 
 static enum app_next rest(struct app_op *op, struct app_scrub *s)
 {
+	ASSERT(s->under_way && s->nblocks == 0);
 	s->under_way = false;
 	return app_op_end(op, 0);
 }
@@ -229,6 +249,7 @@ static void round_end(struct app_core *core, struct app_scrub *s)
 	s->ended_ns = (uint64_t)core->wall_ns;
 	s->next_ns = max_u64(s->next_ns, s->round_ns + ROUND_NS);
 	s->round_ns = s->next_ns;
+	ASSERT(s->next_ns >= s->round_ns);
 }
 
 /* At a round's end: logs all known damage, if it differs from the last line. */
@@ -236,6 +257,7 @@ static void sum_up(struct app_scrub *s)
 {
 	struct meta_damage_stat d;
 
+	ASSERT(!s->untold);
 	(void)meta_scrub_damaged(s->of, &d);
 	if (s->told[0] == d.files && s->told[1] == d.blocks + d.pages &&
 	    s->told[2] == d.unreachable_files)
@@ -256,6 +278,7 @@ static void sum_up(struct app_scrub *s)
 /* Begins a sweep or a list that is due.  Returns true if the scrub has an errand. */
 static bool begin_errand(struct app_core *core, struct app_scrub *s)
 {
+	ASSERT(core->scrub == s);
 	if (may_sweep(core, s) && core->now_ns >= s->sweep_ns) {
 		s->sweep_ns = core->now_ns + SWEEP_NS;
 		s->swept_seq = meta_durable_seq(core->meta);
@@ -271,6 +294,7 @@ static enum app_next what_next(struct app_op *op, struct app_scrub *s)
 {
 	bool errand;
 
+	ASSERT(s->under_way && !op->buf); /* (1) */
 	if (s->untold && !tell(op->core, s))
 		return rest(op, s);
 	s->untold = false;
@@ -285,6 +309,7 @@ static enum app_next what_next(struct app_op *op, struct app_scrub *s)
 	errand = begin_errand(op->core, s);
 	if (!errand && (!may_go_on(op->core, s) || s->next_ns >= s->until_ns))
 		return rest(op, s);
+	ASSERT(errand || s->rate > 0); /* (5) */
 	switch (errand ? meta_scrub_errand(s->of, &op->runs[0])
 		       : meta_scrub_next(s->of, &op->runs[0])) {
 	case META_SCRUB_READ:
@@ -318,6 +343,7 @@ static void take_in(struct app_op *op, struct app_scrub *s)
 	const uint64_t drive = 1ull << META_BADDR_DRIVE(op->runs[0].baddr);
 	int status = op->io_status;
 
+	ASSERT(op->buf && op->ios_out == 0);
 	if (s->probing) {
 		app_ailing_probed(op, s->probed);
 		return;
@@ -326,6 +352,8 @@ static void take_in(struct app_op *op, struct app_scrub *s)
 		app_ailing_tell(op->core);
 	if (status && (op->core->failing.doubted | op->core->failing.failed) & drive)
 		status = -EAGAIN;
+	ASSERT(status != -EIO ||
+	       !((op->core->failing.doubted | op->core->failing.failed) & drive)); /* (6) */
 	meta_scrub_done(s->of, op->buf, status);
 }
 
@@ -337,6 +365,7 @@ enum app_next app_scrub_step(struct app_op *op)
 	struct app_scrub *s = core->scrub;
 	enum app_next next;
 
+	ASSERT(op->session == &s->session && s->under_way); /* (2) */
 	switch ((enum scrub_at)op->at) {
 	case SCRUB_BEGUN:
 		next = what_next(op, s);
@@ -349,12 +378,14 @@ enum app_next app_scrub_step(struct app_op *op)
 		wk_fallthrough;
 
 	case SCRUB_KNOWN: /* the next read is known */
+		ASSERT(op->nblocks > 0 && op->nruns > 0);
 		if (!app_turn_resume(op))
 			return APP_WAIT;
 		op->at = SCRUB_ITS_TURN;
 		wk_fallthrough;
 
 	case SCRUB_ITS_TURN:
+		ASSERT(!op->buf);                                 /* (1) */
 		op->buf = app_take(op, op->nblocks * BLOCK_SIZE); /* (1) */
 		if (!op->buf)
 			return APP_WAIT;
@@ -365,6 +396,7 @@ enum app_next app_scrub_step(struct app_op *op)
 		return APP_WAIT;
 
 	case SCRUB_READ_DONE:
+		ASSERT(op->buf && op->ios_out == 0); /* (1) */
 		take_in(op, s);
 		app_give(core, op->session, op->buf);
 		op->buf = NULL;

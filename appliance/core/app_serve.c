@@ -15,6 +15,7 @@
 
 static void done(struct app_core *core, struct app_op *op)
 {
+	ASSERT(op->core != core);
 	app_cores_say(core, op->core->index, (struct app_message){ { .op = op }, APP_SAY_DONE });
 }
 
@@ -28,6 +29,7 @@ void app_serve_calls(struct app_core *core, struct app_op **op, uint32_t count)
 {
 	struct meta_ahead ahead[APP_AHEAD_MAX];
 
+	ASSERT(count == 0 || core->index == 0);
 	ASSERT(count <= APP_AHEAD_MAX);
 	for (uint32_t i = 0; count > 1 && i < count; i++)
 		meta_ahead_begin(core->meta, &op[i]->meta.target, op[i]->meta.offset, &ahead[i]);
@@ -45,8 +47,10 @@ void app_serve_calls(struct app_core *core, struct app_op **op, uint32_t count)
 /* Returns true if it got its blocks, or never will. */
 static bool take_blocks(struct app_core *core, struct app_op *op)
 {
+	ASSERT(op->nblocks > 0);
 	op->blocks_status = meta_data_alloc(core->meta, core->spread++, op->nblocks, op->runs,
 					    APP_RUNS_MAX, &op->nruns);
+	ASSERT(op->nruns <= APP_RUNS_MAX);
 	return op->blocks_status != -EAGAIN;
 }
 
@@ -54,6 +58,7 @@ void app_serve_blocks(struct app_core *core)
 {
 	while (!list_empty(&core->block_askers)) {
 		struct app_op *op = list_entry(core->block_askers.next, struct app_op, store_link);
+		ASSERT(op->store_on == APP_STORE_BLOCKS); /* (1) */
 
 		if (!take_blocks(core, op))
 			return;
@@ -65,6 +70,7 @@ void app_serve_blocks(struct app_core *core)
 
 static void blocks(struct app_core *core, struct app_op *op)
 {
+	ASSERT(op->store_on == APP_STORE_NOTHING); /* (1) */
 	if (list_empty(&core->block_askers) && take_blocks(core, op)) {
 		done(core, op);
 		return;
@@ -75,6 +81,7 @@ static void blocks(struct app_core *core, struct app_op *op)
 
 static void lock(struct app_core *core, struct app_op *op)
 {
+	ASSERT(op->store_on == APP_STORE_NOTHING && !op->locked); /* (1) */
 	if (app_file_lock_here(core, op))
 		done(core, op);
 	else
@@ -91,6 +98,7 @@ void app_serve_unlocked(struct app_core *core, struct app_op *next)
 
 static wk_cold void cancel(struct app_core *core, struct app_op *op)
 {
+	ASSERT(op->core != core);
 	switch (op->store_on) {
 	case APP_STORE_FILE:
 		app_file_unlock_here(core, op);
@@ -110,6 +118,8 @@ static wk_cold void cancel(struct app_core *core, struct app_op *op)
 
 static void leave(struct app_core *core, struct app_op *op)
 {
+	ASSERT(op->store_on == APP_STORE_NOTHING && op->leaving);
+	ASSERT(op->give_from + op->give_count <= ARRAY_LEN(op->runs));
 	if (op->locked)
 		app_file_unlock_here(core, op);
 	if (op->give_count)

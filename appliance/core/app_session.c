@@ -21,6 +21,7 @@ struct app_hidden *app_hidden_find(struct app_core *core, const struct fab_sessi
 {
 	struct list *node;
 
+	ASSERT(session->user);
 	list_for_each (node, &core->hidden) {
 		struct app_hidden *h = list_entry(node, struct app_hidden, link);
 
@@ -33,9 +34,18 @@ struct app_hidden *app_hidden_find(struct app_core *core, const struct fab_sessi
 
 void app_hidden_done(struct app_core *core, struct app_hidden *h)
 {
+	ASSERT(h->session && core->hidden_free_count < core->cfg.open_puts_max);
 	list_del(&h->link);
 	list_push_front(&core->hidden_free, &h->link);
 	core->hidden_free_count++;
+}
+
+/* It had been done before (app_replay.c), or was cancelled. */
+wk_cold void app_hidden_untouched(struct app_op *op)
+{
+	ASSERT(op->hidden->busy && op->hidden->session);
+	op->hidden->busy = false;
+	op->hidden = NULL;
 }
 
 static enum app_transport transport_of(const struct fab_session *session)
@@ -55,8 +65,10 @@ void app_session_opened(struct app_core *core, struct fab_session *session)
 	struct list *node = list_pop_front(&core->session_free);
 	struct app_session *s;
 
+	ASSERT(core->life >= APP_SERVING && session->key <= FAB_KEYS_MAX);
 	ASSERT(node); /* the server has no more than APP_SESSIONS_MAX */
 	s = list_entry(node, struct app_session, link);
+	ASSERT(s->ops == 0 && s->staged_bytes == 0 && s->holds == 0 && s->puts == 0);
 	s->fab = session;
 	s->opened_ns = core->now_ns;
 	s->requests = s->read_bytes = s->written_bytes = 0;
@@ -75,6 +87,7 @@ void app_session_opened(struct app_core *core, struct fab_session *session)
 /* A session may take as much as it leaves to the others: idle ones have no share. */
 bool app_session_full(const struct app_core *core, const struct app_session *s)
 {
+	DASSERT(s->ops + core->op_free_count <= core->cfg.ops_max || core->cfg.ops_max == 0);
 	return s->stalled > 0 || s->ops >= max_u32(core->op_free_count, 1) ||
 	       app_lent_asks_enough(core, s);
 }
@@ -85,6 +98,7 @@ void app_session_closed(struct app_core *core, struct fab_session *session)
 	struct list *node = core->hidden.next, *next;
 	struct app_session *s = session->user;
 
+	ASSERT(core->sessions_open > 0 && core->sessions_over[s->over] > 0);
 	ASSERT(s->ops == 0 && s->staged_bytes == 0);
 	ASSERT(s->lent == 0 && s->parts == 0 && s->table_bytes == 0);
 	ASSERT(s->reads == 0 && s->asked_bytes == 0);
@@ -114,6 +128,7 @@ void app_aborts_begin(struct app_core *core)
 		struct app_op *op = app_op_take(core, APP_OP_ABORT, NULL);
 
 		op->hidden = list_entry(list_pop_front(&core->aborts), struct app_hidden, link);
+		ASSERT(!op->hidden->busy);
 		app_op_run(op);
 	}
 }
@@ -122,6 +137,7 @@ enum app_next app_abort_step(struct app_op *op)
 {
 	struct app_hidden *h = op->hidden;
 
+	ASSERT(h && !op->session);
 	if (op->at == 0) {
 		op->at = 1;
 		op->meta.target = (struct meta_target){ .handle = h->handle };
@@ -130,6 +146,7 @@ enum app_next app_abort_step(struct app_op *op)
 	}
 	/* If it failed the next mount frees it: it is an orphan of this one. */
 	app_hidden_done(op->core, h);
+	op->hidden = NULL;
 	return app_op_end(op, 0);
 }
 
@@ -144,6 +161,7 @@ bool app_control_step(struct fab_server *srv, struct nvme_dma *dma, uint64_t now
 	uint64_t iova;
 	int err;
 
+	ASSERT(count <= EVENTS_MAX);
 	for (uint32_t i = 0; i < count; i++) {
 		struct fab_control_event *e = &events[i];
 

@@ -5,7 +5,8 @@
  *
  *  (1) A core sleeps only when every source is armed; if one refuses, because it has work
  *      already, all are disarmed again.
- *  (2) Work that is due at a certain time has its deadline in app_core_deadline().
+ *  (2) Work that is due at a certain time has its deadline in app_core_deadline()
+ *      [test_app_scrub:idle_core_wakes_up_seldom].
  */
 #include "appliance/core/app_ask.h"
 #include "appliance/core/app_op.h"
@@ -14,6 +15,7 @@
 
 void app_core_disarm(struct app_core *core)
 {
+	ASSERT(core->nqps <= META_DRIVES_MAX);
 	if (core->cfg.srv)
 		fab_server_disarm(core->cfg.srv);
 	for (uint32_t i = 0; i < core->nqps; i++)
@@ -30,6 +32,7 @@ bool app_core_arm(struct app_core *core)
 {
 	bool sleep = !core->cfg.srv || fab_server_arm(core->cfg.srv);
 
+	ASSERT(core->fresh_count == 0 && !core->said); /* (1) */
 	for (uint32_t i = 0; i < core->nqps; i++)
 		sleep &= !core->qp[i] || nvme_qpair_arm(core->qp[i]);
 	for (uint32_t i = 0; i < app_drives_looked_after(core); i++)
@@ -64,6 +67,7 @@ uint32_t app_core_fds(const struct app_core *core, int *fds, uint32_t fds_max)
 	for (uint32_t i = 0; i < app_drives_looked_after(core) && count < fds_max; i++)
 		if (core->qp[i])
 			fds[count++] = nvme_drive_fd(core->cfg.drive[i]);
+	ASSERT(count <= fds_max);
 	return count;
 }
 

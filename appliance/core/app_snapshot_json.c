@@ -85,6 +85,7 @@ static void put_core(struct text *t, const struct app_snapshot *snap)
 {
 	const struct app_core_stat *s = &snap->sum;
 
+	ASSERT(snap->cores <= APP_CORES_MAX && snap->ops_free <= snap->ops_max);
 	put(t,
 	    "\"core\":{\"uptime_ns\":%llu,\"turns\":%llu,\"sleeps\":%llu,\"ops_max\":%u,"
 	    "\"ops_free\":%u,\"staging_bytes\":%llu,\"staging_used_bytes\":%llu,"
@@ -105,6 +106,7 @@ static void put_buckets(struct text *t, const struct app_latency *l)
 {
 	uint32_t count = APP_LATENCY_BUCKETS;
 
+	ASSERT(t->used < t->size);
 	while (count > 0 && !l->bucket[count - 1])
 		count--;
 	put(t, "\"buckets\":[");
@@ -118,6 +120,7 @@ static void put_latency(struct text *t, const struct app_snapshot *s)
 {
 	const char *comma = "";
 
+	ASSERT(t->used < t->size);
 	put(t, "\"latency\":[");
 	for (uint32_t i = 0; i < APP_TRANSPORTS; i++) {
 		for (uint32_t k = FAB_PING; k < FAB_TYPE_END; k++) {
@@ -139,6 +142,7 @@ static void put_latency(struct text *t, const struct app_snapshot *s)
 /* Writes a string.  A drive chooses its names itself, so it leaves out what is not printable. */
 static void put_text(struct text *t, const char *key, const char *value)
 {
+	ASSERT(key && value);
 	put(t, "\"%s\":\"", key);
 	for (; *value; value++)
 		if (*value >= ' ' && *value <= '~' && *value != '"' && *value != '\\')
@@ -150,6 +154,7 @@ static void put_store(struct text *t, const struct app_snapshot *snap)
 {
 	const struct meta_statfs *s = &snap->statfs;
 
+	ASSERT(snap->ndrives <= META_DRIVES_MAX);
 	put(t, "\"store\":{\"health\":%d,", snap->store_health);
 	if (snap->has_missing)
 		put(t, "\"missing_drive\":%u,", snap->missing_drive);
@@ -247,6 +252,7 @@ static void put_memory(struct text *t, const struct app_snapshot *s)
 {
 	uint64_t bytes = 0;
 
+	ASSERT(t->used < t->size);
 	if (!s->has_account)
 		return;
 	for (uint32_t i = 0; i < APP_ACCOUNT_PARTS; i++)
@@ -267,6 +273,7 @@ static const char *const health_name[] = {
 
 const char *app_drive_health_name(const struct app_drive_snapshot *d)
 {
+	ASSERT(d->health < ARRAY_LEN(health_name));
 	if (d->is_missing)
 		return "missing";
 	if (d->health == NVME_HEALTH_GOOD && (d->failed || d->no_writes))
@@ -288,6 +295,7 @@ static void put_trouble(struct text *t, const struct app_drive_snapshot *d)
 {
 	const struct nvme_drive_counts *c = &d->counts;
 
+	ASSERT(t->used < t->size);
 	if (d->failed || d->no_writes)
 		put(t, "\"failing\":\"%s\",", d->failed ? "reads" : "writes");
 
@@ -346,6 +354,7 @@ static void put_queues(struct text *t, const struct app_drive_snapshot *d)
 static void put_drive(struct text *t, const struct app_drive_snapshot *d, uint32_t number,
 		      uint32_t show)
 {
+	ASSERT(number < META_DRIVES_MAX);
 	put(t, "{\"number\":%u,", number);
 	if (show & APP_SHOW_DRIVES) {
 		put_text(t, "name", d->name);
@@ -372,6 +381,7 @@ static void put_drives(struct text *t, const struct app_snapshot *s, uint32_t sh
 {
 	const char *comma = "";
 
+	ASSERT(s->ndrives <= META_DRIVES_MAX);
 	put(t, "\"drives\":[");
 	for (uint32_t i = 0; i < s->ndrives; i++) {
 		if (!s->drive[i].is_there && !s->drive[i].is_missing)
@@ -413,6 +423,7 @@ static void put_alarms(struct text *t, const struct app_snapshot *s)
 	struct app_alarm alarm[APP_ALARMS_MAX];
 	const uint32_t count = app_alarms(s, alarm);
 
+	ASSERT(s->ndrives <= META_DRIVES_MAX);
 	put(t, "\"alarms\":[");
 	for (uint32_t i = 0; i < count; i++) {
 		put(t, "%s{\"id\":\"%s\",\"severity\":\"%s\",", i ? "," : "", alarm[i].id,
@@ -427,6 +438,7 @@ uint32_t app_snapshot_json(const struct app_snapshot *s, uint32_t show, char *ou
 {
 	struct text t = { .out = out, .size = size_bytes };
 
+	ASSERT(size_bytes > 1);
 	put(&t, "{");
 	put_alarms(&t, s);
 	put_requests(&t, &s->sum);
@@ -442,5 +454,6 @@ uint32_t app_snapshot_json(const struct app_snapshot *s, uint32_t show, char *ou
 	if (show & APP_SHOW_CLIENTS)
 		put_clients(&t, s);
 	put(&t, "}");
+	ASSERT(t.used < size_bytes);
 	return t.used;
 }

@@ -28,6 +28,7 @@ static_assert(sizeof(struct app_core_stat) % sizeof(uint64_t) == 0 &&
 
 void app_stat_ended(struct app_core *core, int status)
 {
+	ASSERT(status < 0);
 	switch (status) {
 	case -ENOENT:
 	case -ENODATA: /* no such attribute, no more data */
@@ -54,6 +55,7 @@ static void add(void *to, const void *from, size_t size)
 	uint64_t *sum = to;
 	const uint64_t *more = from;
 
+	DASSERT(size % sizeof(*sum) == 0);
 	for (size_t i = 0; i < size / sizeof(*sum); i++)
 		sum[i] += more[i];
 }
@@ -63,6 +65,7 @@ static void look_at_drive(struct app_core *core, uint32_t i, struct app_drive_sn
 {
 	struct nvme_drive *drive = core->cfg.drive[i];
 
+	ASSERT(core->index == 0 && drive);
 	d->is_there = true;
 	d->health = nvme_drive_health(drive);
 	d->failed = core->failing.failed >> i & 1;
@@ -76,6 +79,7 @@ static void add_drive(struct app_core *core, uint32_t i, struct app_snapshot *s)
 	struct app_drive_snapshot *d = &s->drive[i];
 	struct nvme_stats queues;
 
+	ASSERT(i < core->nqps);
 	if (core->index == 0 && core->cfg.drive_name)
 		memcpy(d->name, core->cfg.drive_name[i], sizeof(d->name));
 	if (core->meta) {
@@ -99,6 +103,7 @@ static void add_missing(const struct app_core *core, struct app_snapshot *s)
 
 	if (!missing)
 		return;
+	ASSERT(missing->drive < META_DRIVES_MAX);
 	s->has_missing = true;
 	s->missing_drive = missing->drive;
 	s->drive[missing->drive].is_missing = !core->qp[missing->drive];
@@ -109,6 +114,7 @@ static void add_account(const struct app_account *a, struct app_snapshot *s)
 {
 	if (!a)
 		return;
+	ASSERT(a->max_bytes > 0);
 	s->has_account = true;
 	s->memory_max_bytes = a->max_bytes;
 	for (uint32_t i = 0; i < APP_ACCOUNT_PARTS; i++)
@@ -118,6 +124,7 @@ static void add_account(const struct app_account *a, struct app_snapshot *s)
 /* Adds the counters of the core with the store. */
 static void add_store(const struct app_core *core, struct app_snapshot *s)
 {
+	ASSERT(core->now_ns >= core->start_ns);
 	s->uptime_ns = core->now_ns - core->start_ns;
 	s->wall_ns = (uint64_t)core->wall_ns;
 	s->store_health = meta_health(core->meta);
@@ -130,6 +137,7 @@ static void add_latency(const struct app_core *core, struct app_snapshot *s)
 {
 	struct app_latency *own = &s->core[core->index].latency;
 
+	ASSERT(core->index < APP_CORES_MAX);
 	for (uint32_t i = 0; i < APP_TRANSPORTS; i++) {
 		s->sessions_open[i] += core->sessions_over[i];
 		for (uint32_t k = FAB_PING; k < FAB_TYPE_END; k++) {
@@ -181,6 +189,7 @@ void app_stat_add(struct app_core *core, struct app_snapshot *s)
 	struct app_core_snapshot *own = &s->core[core->index];
 	struct fab_server_stat fabric;
 
+	ASSERT(core->index < APP_CORES_MAX && s->cores == core->index);
 	app_core_stat(core, &own->stat);
 	own->sessions_open = core->sessions_open;
 	own->requests_open = core->requests_open;
@@ -210,6 +219,7 @@ enum status_at { STATUS_ACCEPTED, STATUS_STORE_KNOWN, STATUS_CORES_ADD };
 
 static struct app_snapshot *snapshot_of(struct app_op *op)
 {
+	ASSERT(op->sums);
 	return (struct app_snapshot *)(void *)op->sums;
 }
 
@@ -218,6 +228,7 @@ static enum app_next status_add(struct app_op *op, struct app_snapshot *s)
 {
 	struct app_core *core = op->core;
 
+	ASSERT(op->sums && op->asks_out == 0);
 	while (s->cores < (core->cores ? core->cores->count : 1)) {
 		if (s->cores != core->index) {
 			op->on = APP_ON_META;
@@ -234,6 +245,7 @@ static enum app_next status_add(struct app_op *op, struct app_snapshot *s)
 /* An operation of our own has brought its snapshot. */
 static bool take_snapshot(struct app_op *op)
 {
+	ASSERT(op->kind == APP_OP_SNAPSHOT || !op->sums);
 	if (op->kind == APP_OP_SNAPSHOT)
 		return true;
 	op->sums = app_table_take(op->core, op->session, sizeof(struct app_snapshot));
@@ -243,6 +255,7 @@ static bool take_snapshot(struct app_op *op)
 
 enum app_next app_status_step(struct app_op *op)
 {
+	ASSERT(op->kind == APP_OP_STATUS || op->kind == APP_OP_SNAPSHOT);
 	if (op->kind == APP_OP_STATUS && op->req->type == FAB_DAMAGED)
 		return app_damaged_step(op);
 	switch ((enum status_at)op->at) {
@@ -262,6 +275,7 @@ enum app_next app_status_step(struct app_op *op)
 		wk_fallthrough;
 
 	case STATUS_CORES_ADD:
+		ASSERT(op->sums && op->asks_out == 0);
 		return status_add(op, snapshot_of(op));
 	}
 	UNREACHABLE();
@@ -273,6 +287,7 @@ void app_status_answer(struct app_op *op)
 	const uint32_t show = op->session->who.gids ? 0 : all;
 	char *text;
 
+	ASSERT(op->req->type == FAB_STATUS || op->req->type == FAB_DAMAGED);
 	if (op->req->type == FAB_DAMAGED) {
 		app_damaged_answer(op);
 		return;

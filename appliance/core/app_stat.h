@@ -27,6 +27,7 @@ static inline void app_stat_took(struct app_core *core, const struct fab_req *re
 	const struct app_session *s = req->session->user;
 	struct app_latency *of = &core->latency[s->over][req->type];
 
+	DASSERT(core->took_count <= APP_TOOK_MAX && core->now_ns >= req->arrived_ns);
 	if (likely(core->took_count < APP_TOOK_MAX))
 		core->took[core->took_count++] = (struct app_took){ of, req->arrived_ns };
 	else
@@ -35,6 +36,7 @@ static inline void app_stat_took(struct app_core *core, const struct fab_req *re
 /* A turn begins. */
 static inline void app_stat_turn(struct app_core *core)
 {
+	ASSERT(core->took_count <= APP_TOOK_MAX);
 	for (uint32_t i = 0; i < core->took_count; i++)
 		app_latency_add(core->took[i].of, core->now_ns - core->took[i].arrived_ns);
 	core->took_count = 0;

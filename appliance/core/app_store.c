@@ -61,7 +61,9 @@ uint32_t app_owner(const struct app_op *op)
 
 static void ask(struct app_op *op, enum app_say what)
 {
+	ASSERT(!op->core->meta); /* (1) */
 	op->asks_out++;
+	ASSERT(op->asks_out <= 2); /* (3): a call, and its cancel */
 	op->core->stat.asked++;
 	app_cores_say(op->core, app_owner(op), (struct app_message){ { .op = op }, what });
 }
@@ -70,11 +72,13 @@ static void ask(struct app_op *op, enum app_say what)
 
 void app_op_saw(struct app_op *op)
 {
+	DASSERT(op->asks_out == 0);
 	op->seen_seq = max_u64(op->seen_seq, op->meta.seen_seq);
 }
 
 static void call(struct app_op *op)
 {
+	ASSERT(op->asks_out == 0);
 	if (meta_reader_short(&op->meta)) /* its blanks did not come: the shard goes home */
 		op->meta.into = op->meta.unseen = META_SHARDS_MAX;
 	op->on = APP_ON_META;
@@ -87,6 +91,7 @@ static bool knock(struct app_op *op)
 {
 	struct app_core *core = op->core;
 
+	ASSERT(op->asks_out == 0);
 	if (op->meta.unseen >= META_SHARDS_MAX ||
 	    !app_cores_knock(core, app_owner(op), op->meta.unseen))
 		return false;
@@ -102,6 +107,7 @@ static enum here try_here(struct app_op *op)
 {
 	struct meta_reader *reader = op->core->reader;
 
+	ASSERT(reader && op->asks_out == 0); /* (1) */
 	if (!meta_op_changes(&op->meta)) {
 		if (!meta_reader_plan(reader, &op->meta))
 			return HERE_NOT;
@@ -120,6 +126,7 @@ static enum here try_here(struct app_op *op)
 /* A change that waits for its shard to be open would close it. */
 static bool may_wait(const struct app_op *op)
 {
+	ASSERT(op->asks_out == 0);
 	return !meta_op_changes(&op->meta) || meta_reader_short(&op->meta);
 }
 
@@ -128,6 +135,7 @@ static bool try_or_ask(struct app_op *op)
 {
 	const enum here here = try_here(op);
 
+	ASSERT(!op->core->meta && op->asks_out == (here == HERE_MADE)); /* (2) */
 	if (here == HERE_NOT && !(may_wait(op) && knock(op)))
 		call(op);
 	return here == HERE_OVER;
@@ -138,6 +146,7 @@ static void look(struct app_op *op, bool last)
 {
 	struct app_core *core = op->core;
 
+	ASSERT(op->on == APP_ON_SHUT);
 	if (meta_reader_sees(core->reader, op->meta.unseen)) {
 		switch (try_here(op)) {
 		case HERE_OVER:
@@ -169,17 +178,20 @@ void app_store_look(struct app_core *core)
 
 		look(op, let_in || core->now_ns - op->shut_ns >= SHUT_NS);
 	}
+	ASSERT(list_empty(&now));
 }
 
 uint64_t app_store_deadline(const struct app_core *core)
 {
 	if (list_empty(&core->shut))
 		return UINT64_MAX;
+	ASSERT(!core->meta);
 	return list_entry(core->shut.next, struct app_op, link)->shut_ns + SHUT_NS;
 }
 
 bool app_op_meta(struct app_op *op, enum meta_op_type type)
 {
+	DASSERT(op->asks_out == 0 && op->ios_out == 0 && op->pulls_out == 0);
 	op->meta.type = type;
 	op->meta.wall_ns = op->core->wall_ns;
 	op->meta.owner = op;
@@ -204,6 +216,7 @@ void app_read_end(struct app_op *op)
 {
 	uint64_t pin;
 
+	DASSERT(op->asks_out == 0); /* (1) */
 	if (likely(op->core->meta)) {
 		meta_read_end(op->core->meta, &op->meta);
 		return;
@@ -218,6 +231,7 @@ void app_read_end(struct app_op *op)
 
 bool app_is_durable(const struct app_core *core, uint64_t seq)
 {
+	DASSERT(core->meta || core->cores);
 	if (likely(core->meta))
 		return meta_is_durable(core->meta, seq);
 	/* Only the number counts: the records are on drives. */
@@ -226,6 +240,7 @@ bool app_is_durable(const struct app_core *core, uint64_t seq)
 
 void app_wait_durable(struct app_op *op)
 {
+	ASSERT(op->ending && op->asks_out == 0);
 	app_read_end(op);
 	list_init(&op->meta.link);
 	op->meta.seen_seq = op->seen_seq;
@@ -245,6 +260,7 @@ int app_blocks_take(struct app_op *op)
 	struct app_core *core = op->core;
 	int err;
 
+	ASSERT(op->nblocks > 0);
 	if (unlikely(!core->meta)) {
 		op->blocks_known = !op->blocks_known; /* asked, and now answered */
 		if (!op->blocks_known)
@@ -265,6 +281,7 @@ void app_blocks_give(struct app_op *op, uint32_t from)
 {
 	uint32_t count = op->nruns - from;
 
+	ASSERT(op->nruns <= ARRAY_LEN(op->runs));
 	ASSERT(from <= op->nruns);
 	if (count && op->core->meta) {
 		meta_data_free(op->core->meta, &op->runs[from], count);
@@ -277,6 +294,7 @@ void app_blocks_give(struct app_op *op, uint32_t from)
 
 bool app_file_lock(struct app_op *op)
 {
+	ASSERT(op->asks_out == 0 && op->file_from < op->file_end);
 	if (op->locked || (op->core->meta && app_file_lock_here(op->core, op)))
 		return true;
 	if (!op->core->meta)
@@ -290,6 +308,7 @@ bool app_file_lock(struct app_op *op)
 /* A change that waits for blanks, some turns long, keeps its blocks and continues. */
 bool app_store_is_near(const struct app_op *op)
 {
+	ASSERT(op->core->cores || op->on != APP_ON_SHUT);
 	return op->on == APP_ON_SHUT && meta_op_changes(&op->meta);
 }
 
@@ -306,6 +325,7 @@ bool app_store_leave(struct app_op *op)
 {
 	if (likely(op->core->meta) || (!op->locked && op->give_count == 0))
 		return false;
+	ASSERT(op->asks_out == 0 && !op->leaving);
 	op->leaving = true;
 	if (op->session && --op->session->ops == 0) /* the client has its answer, and may go */
 		app_turn_rest(op->core, op->session);
@@ -317,7 +337,8 @@ bool app_store_leave(struct app_op *op)
 
 void app_store_done(struct app_op *op)
 {
-	ASSERT(op->asks_out > 0);
+	ASSERT(!op->core->meta || op->kind == APP_OP_STATUS || op->kind == APP_OP_SNAPSHOT);
+	ASSERT(op->asks_out > 0); /* (2) */
 	if (--op->asks_out > 0)
 		return; /* (2) */
 	if (op->leaving) {

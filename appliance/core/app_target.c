@@ -40,6 +40,7 @@ struct fab_handle app_handle_out(const struct fab_session *to, const struct meta
 	};
 	struct fab_handle out;
 
+	ASSERT(h->dir >> 48 == 0 && h->hash >> 40 == 0 && h->uniq >> 40 == 0);
 	memcpy(out.bytes, w, sizeof(w));
 	return fab_handle_seal(to, &out);
 }
@@ -58,6 +59,7 @@ static uint32_t format_of(enum meta_type type)
 
 void app_attr_out(const struct fab_session *to, const struct meta_attr *in, struct fab_attr *out)
 {
+	DASSERT(in->type == META_TYPE_DIR || in->dir == 0);
 	*out = (struct fab_attr){
 		.handle = app_handle_out(to, &in->handle),
 		.ino = in->ino,
@@ -95,6 +97,7 @@ void app_cookie_out(const struct meta_cookie *in, uint8_t bytes[FAB_COOKIE_BYTES
 	le64 w[3] = { le64_of(in->dir << COOKIE_DIR_SHIFT | in->part), le64_of(in->hash),
 		      le64_of(in->uniq) };
 
+	ASSERT(in->part <= COOKIE_PART_MASK && in->dir >> 48 == 0);
 	memcpy(bytes, w, sizeof(w));
 }
 
@@ -102,6 +105,7 @@ static enum app_next directory_known(struct app_op *op, struct meta_target *t)
 {
 	const struct fab_name *name = &op->name[op->names_done];
 
+	ASSERT(op->names_done < op->names && op->looking);
 	if (op->meta.status)
 		return app_op_end(op, op->meta.status);
 	if (op->meta.attr.dir == 0)
@@ -121,6 +125,7 @@ void app_target_guess(const struct app_op *op, struct meta_target *out)
 {
 	const struct fab_name *name = &op->name[0];
 
+	DASSERT(op->names <= 2);
 	*out = op->names
 		       ? (struct meta_target){ .path = name->name,
 					       .path_len = name->name_bytes,
@@ -140,6 +145,7 @@ void app_ops_run(struct app_core *core, struct app_op **op, uint32_t count)
 	struct meta_ahead ahead[APP_AHEAD_MAX];
 	bool look = count > 1;
 
+	DASSERT(count > 0);
 	ASSERT(count <= APP_AHEAD_MAX);
 	for (uint32_t i = 0; look && i < count; i++) {
 		struct meta_target t;
@@ -161,11 +167,13 @@ enum app_next app_target_step(struct app_op *op)
 	const struct fab_name *name = &op->name[op->names_done];
 	struct meta_target *t = &op->target[op->names_done];
 
+	DASSERT(op->names_done < op->names && op->session);
 	if (op->looking)
 		return directory_known(op, t);
 	if (unlikely(op->rooting || app_root_due(op)))
 		return app_root_step(op);
 	op->root = op->session->root;
+	ASSERT(op->root != 0); /* app_rights.c (1) */
 	switch (name->by) {
 	case FAB_BY_HANDLE:
 		*t = (struct meta_target){ .handle = app_handle_in(op->req->session, &name->handle),

@@ -4,7 +4,7 @@
  *
  *  (1) While anything is pending, a round begins WAIT_NS after the last one, or after the first
  *      change: so a tree that changes all the time is passed up once in that time.
- *  (2) While nothing is pending, no timer is set.
+ *  (2) While nothing is pending, no timer is set [test_app_scrub:idle_core_wakes_up_seldom].
  */
 #include "appliance/core/app_op.h"
 
@@ -14,12 +14,14 @@
 
 void app_totals_turn(struct app_core *core)
 {
+	ASSERT(core->life == APP_SERVING && core->meta);
 	if (likely(!meta_totals_pending(core->meta))) {
 		core->totals_ns = 0;
 		return;
 	}
 	if (core->totals_ns == 0)
 		core->totals_ns = core->now_ns + WAIT_NS;
+	ASSERT(core->totals_ns <= core->now_ns + WAIT_NS); /* (1) */
 	if (core->now_ns < core->totals_ns)
 		return;
 	core->totals_ns = core->now_ns + WAIT_NS;

@@ -28,6 +28,7 @@ enum truncate_at {
 
 void app_truncate_begin(struct app_op *op)
 {
+	ASSERT(op->req->type == FAB_TRUNCATE);
 	op->handle = app_handle_in(op->req->session, &op->req->args.size.handle);
 	op->target[0] = (struct meta_target){ .handle = op->handle };
 	op->length_bytes = op->req->args.size.size_bytes;
@@ -35,6 +36,7 @@ void app_truncate_begin(struct app_op *op)
 
 static bool plan_block(struct app_op *op)
 {
+	ASSERT(op->locked && op->length_bytes <= APP_FILE_MAX);
 	op->meta.target = op->target[0];
 	op->meta.flags = META_TO_WRITE;
 	op->meta.offset = align_down(op->length_bytes, BLOCK_SIZE);
@@ -56,6 +58,7 @@ static bool cuts_a_block(const struct app_op *op)
 
 static uint32_t keep_bytes(const struct app_op *op)
 {
+	ASSERT(op->length_bytes <= APP_FILE_MAX);
 	return (uint32_t)(op->length_bytes % BLOCK_SIZE);
 }
 
@@ -69,6 +72,7 @@ static int cut(struct app_op *op)
 {
 	uint32_t keep = keep_bytes(op);
 
+	ASSERT(op->buf && keep > 0);
 	app_read_end(op);
 	if (op->io_status || crc32c(op->buf, BLOCK_SIZE) != op->edge_sum) {
 		op->core->stat.bad_blocks += !op->io_status;
@@ -83,6 +87,7 @@ static int cut(struct app_op *op)
 
 static bool log_size(struct app_op *op)
 {
+	ASSERT(op->locked && op->nruns <= 1);
 	app_read_end(op);
 	op->meta.target = op->target[0];
 	op->meta.flags = op->tail_len ? META_BY_INLINE : 0;
@@ -99,6 +104,7 @@ static bool log_size(struct app_op *op)
 
 static enum app_next to_tail(struct app_op *op)
 {
+	ASSERT(op->nruns == 0 && keep_bytes(op) > 0);
 	op->tail_len = keep_bytes(op);
 	op->at = TRUNCATE_LOGGED;
 	return log_size(op) ? APP_AGAIN : APP_WAIT;

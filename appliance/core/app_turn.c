@@ -34,7 +34,8 @@
  *  (3) core->queued is the number of requests on all `waiting`; queuers, of sessions with any.
  *  (4) `present` counts the sessions with work or operations, and the keys that have such,
  *      except those that are starved (6).
- *  (5) The core does not sleep while a session has work, unless a drive, or a client, must answer.
+ *  (5) The core does not sleep while a session has work, unless a drive, or a client, must answer
+ *      [sim/fair].
  *  (6) A session all of whose operations wait for the store to have room, and that can begin
  *      nothing, takes nothing: it is not present.  Otherwise the clock would nearly stand still,
  *      and readers beside it would be ahead, until collection has won room for its writes.  A
@@ -89,6 +90,7 @@ static bool is_sparse(const struct app_turns *t, const struct app_share *s)
 
 static void enlist(struct app_turns *t, struct app_share *s)
 {
+	DASSERT(!list_linked(&s->link));
 	list_push_back(is_sparse(t, s) ? &t->sparse : &t->ring, &s->link);
 }
 
@@ -101,6 +103,7 @@ static void arrive(struct app_turns *t, struct app_share *s)
 	s->present = true;
 	if (s->tag < t->clock - saved)
 		s->tag = t->clock - saved;
+	DASSERT(s->present && s->tag >= t->clock - SAVED);
 }
 
 static void wait_in(struct app_turns *t, struct app_share *s)
@@ -110,6 +113,7 @@ static void wait_in(struct app_turns *t, struct app_share *s)
 	arrive(t, s);
 	t->waiting++;
 	enlist(t, s);
+	DASSERT(s->present && t->waiting > 0); /* (1) */
 }
 
 static void leave(struct app_turns *t, struct app_share *s)
@@ -117,11 +121,14 @@ static void leave(struct app_turns *t, struct app_share *s)
 	if (!list_linked(&s->link))
 		return;
 	list_del(&s->link);
+	ASSERT(t->waiting > 0);
 	t->waiting--;
 }
 
 static void be_absent(struct app_turns *t, struct app_share *s)
 {
+	ASSERT(t->present >= s->present); /* (4) */
+	ASSERT(!list_linked(&s->link));
 	t->present -= s->present;
 	s->present = false;
 }
@@ -130,12 +137,14 @@ static struct app_share *first(const struct app_turns *t)
 {
 	const struct list *from = list_empty(&t->sparse) ? &t->ring : &t->sparse;
 
+	DASSERT(t->waiting > 0 || (list_empty(&t->ring) && list_empty(&t->sparse)));
 	return list_empty(from) ? NULL : list_entry(from->next, struct app_share, link);
 }
 
 /* It was first: to the back. */
 static void rotate(struct app_turns *t, struct app_share *s)
 {
+	DASSERT(list_linked(&s->link));
 	list_del(&s->link);
 	enlist(t, s);
 }
@@ -162,6 +171,7 @@ static void catch_up(struct app_turns *t)
 	int64_t least = INT64_MAX;
 	struct list *node;
 
+	ASSERT(t->waiting > 0 || list_empty(&t->ring));
 	if (!list_empty(&t->sparse))
 		return;
 
@@ -183,12 +193,14 @@ static bool has_work(const struct app_session *s)
 
 void app_turn_want(struct app_core *core, struct app_session *s)
 {
+	DASSERT(s->key && s->key->users > 0);
 	list_del(&s->blocked); /* it was blocked for another reason */
 	if (s->stalled > 0 || !has_work(s))
 		return; /* (1) */
 	core->present += !s->share.present;
 	wait_in(&s->key->sessions, &s->share);
-	wait_in(&core->turns, &s->key->share); /* (2) */
+	wait_in(&core->turns, &s->key->share);                                    /* (2) */
+	DASSERT(list_linked(&s->share.link) && list_linked(&s->key->share.link)); /* (2) */
 }
 
 /* (2), (4) */
@@ -197,11 +209,13 @@ static void leave_ring(struct app_core *core, struct app_session *s)
 	leave(&s->key->sessions, &s->share);
 	if (s->key->sessions.waiting == 0)
 		leave(&core->turns, &s->key->share);
+	DASSERT(!list_linked(&s->share.link)); /* (2) */
 }
 
 /* (6) */
 static bool is_starved(const struct app_session *s)
 {
+	ASSERT(s->starved <= s->ops); /* (6) */
 	return (s->is_away || (s->starved > 0 && s->starved == s->ops)) &&
 	       !list_linked(&s->share.link);
 }
@@ -211,6 +225,7 @@ void app_turn_rest(struct app_core *core, struct app_session *s)
 	if ((s->ops > 0 || has_work(s)) && !is_starved(s))
 		return;
 	leave_ring(core, s);
+	ASSERT(core->present >= s->share.present); /* (4) */
 	core->present -= s->share.present;
 	be_absent(&s->key->sessions, &s->share);
 	if (s->key->sessions.present == 0)
@@ -220,9 +235,11 @@ void app_turn_rest(struct app_core *core, struct app_session *s)
 /* It is present, though nothing of it may be to begin. */
 static void be_present(struct app_core *core, struct app_session *s)
 {
+	DASSERT(!s->share.present && !list_linked(&s->share.link));
 	core->present += !s->share.present;
 	arrive(&s->key->sessions, &s->share);
 	arrive(&core->turns, &s->key->share);
+	DASSERT(core->present > 0 && s->share.present);
 }
 
 void app_turn_starve(struct app_op *op, bool starved)
@@ -233,6 +250,7 @@ void app_turn_starve(struct app_op *op, bool starved)
 		return;
 	op->starved = starved;
 	s->starved += starved ? 1 : -1;
+	ASSERT(s->starved <= s->ops); /* (6) */
 	if (starved)
 		app_turn_rest(op->core, s);
 	else if (!s->share.present)
@@ -241,6 +259,7 @@ void app_turn_starve(struct app_op *op, bool starved)
 
 void app_turn_unstall(struct app_core *core, struct app_session *s)
 {
+	ASSERT(s->stalled > 0);
 	s->stalled--;
 	s->is_away = false;
 	if (s->stalled == 0)
@@ -252,6 +271,7 @@ void app_turn_unstall(struct app_core *core, struct app_session *s)
 
 void app_turn_away(struct app_core *core, struct app_session *s)
 {
+	ASSERT(s->stalled > 0);
 	s->is_away = true;
 	app_turn_rest(core, s);
 }
@@ -264,6 +284,7 @@ void app_turn_opened(struct app_core *core, struct app_session *s, struct app_ke
 		app_turns_init(&key->sessions);
 	}
 	s->key = key;
+	ASSERT(s->ops == 0 && s->stalled == 0 && s->starved == 0);
 	s->share = (struct app_share){ .tag = key->sessions.clock };
 	s->item_bytes = ITEM_GUESS;
 	s->queued = 0;
@@ -280,6 +301,7 @@ void app_turn_opened(struct app_core *core, struct app_session *s, struct app_ke
 
 void app_turn_closed(struct app_core *core, struct app_session *s)
 {
+	ASSERT(s->key->users > 0 && s->stalled == 0 && s->starved == 0);
 	ASSERT(s->queued == 0 && s->ops == 0 && !has_work(s));
 	list_del(&s->blocked);
 	list_del(&s->tight_link);
@@ -290,6 +312,7 @@ void app_turn_closed(struct app_core *core, struct app_session *s)
 
 static void charge(struct app_core *core, struct app_session *s, int64_t bytes)
 {
+	DASSERT(s->key);
 	pay(&s->key->sessions, &s->share, bytes);
 	pay(&core->turns, &s->key->share, bytes);
 }
@@ -321,6 +344,7 @@ void app_turn_cost(struct app_op *op, uint64_t bytes)
 {
 	struct app_session *s = op->session;
 
+	DASSERT(op->session);
 	bytes = min_u64(bytes, APP_CHUNK_BYTES); /* later pieces are paid for in their turn */
 	if (likely(bytes == op->charged_bytes))
 		return;
@@ -335,6 +359,7 @@ void app_turn_slice(struct app_op *op, uint32_t bytes)
 {
 	uint32_t paid_bytes = min_u32(bytes, op->charged_bytes);
 
+	DASSERT(bytes > 0 && paid_bytes <= op->charged_bytes);
 	op->charged_bytes -= paid_bytes;
 	if (bytes > paid_bytes)
 		charge(op->core, op->session, bytes - paid_bytes);
@@ -347,6 +372,7 @@ static bool may_wait(const struct app_core *core, const struct app_session *s, e
 {
 	uint32_t left = core->cfg.queue_max - min_u32(core->queued, core->cfg.queue_max);
 
+	ASSERT(s->queued <= core->queued); /* (3) */
 	return s->queued < max_u32(left, 1) || app_rows[type].makes_room;
 }
 
@@ -361,6 +387,7 @@ static uint32_t retry_ms(const struct app_core *core, struct app_session *s)
 	uint64_t each_ns = core->each_ns * max_u32(core->queuers, 1);
 	uint64_t half_ns = max_u64(s->queued * each_ns / 2, NS_PER_MS);
 
+	ASSERT(core->each_ns > 0);
 	s->retry_ns = max_u64(s->retry_ns + each_ns, core->now_ns + half_ns);
 	s->retry_ns = min_u64(s->retry_ns, core->now_ns + RETRY_MAX_MS * NS_PER_MS);
 	return (uint32_t)div_up(s->retry_ns - core->now_ns, NS_PER_MS);
@@ -381,6 +408,7 @@ static uint32_t bytes_of(const struct fab_req *req)
 /* Nobody else wants anything, and nothing waits: it is its turn, without a ring and a queue. */
 static bool at_once(struct app_core *core, struct app_session *s, struct fab_req *req)
 {
+	DASSERT(core->present >= s->share.present);
 	if (core->present > s->share.present || core->queued > 0 || core->op_free_count == 0 ||
 	    app_session_full(core, s) || core->io_bytes >= core->io_max_bytes)
 		return false;
@@ -409,6 +437,7 @@ bool app_turn_queue(struct app_core *core, struct fab_req *req)
 	list_push_back(&s->waiting, &req->link);
 	core->queuers += s->queued++ == 0;
 	core->queued++;
+	ASSERT(s->queued <= core->queued && core->queuers <= core->queued); /* (3) */
 	if (!list_linked(&s->share.link))
 		app_turn_want(core, s);
 	return true;
@@ -422,6 +451,7 @@ void app_turn_unqueue(struct app_core *core, struct fab_req *req)
 	if (!s)
 		return; /* it had come too late to be begun */
 	req->user = NULL;
+	ASSERT(core->queued > 0 && s->queued > 0); /* (3) */
 	core->queued--;
 	core->queuers -= --s->queued == 0;
 	app_turn_rest(core, s);
@@ -429,6 +459,7 @@ void app_turn_unqueue(struct app_core *core, struct fab_req *req)
 
 bool app_turn_resume(struct app_op *op)
 {
+	ASSERT(op->session && op->ios_out == 0);
 	if (op->its_turn) {
 		op->its_turn = false;
 		return true;
@@ -444,6 +475,7 @@ static void measure(struct app_core *core)
 {
 	uint64_t passed_ns = core->now_ns - core->rate_from_ns, each_ns;
 
+	ASSERT(core->now_ns >= core->rate_from_ns);
 	if (core->queued == 0 || passed_ns > NS_PER_S) {
 		core->rate_from_ns = core->now_ns;
 		core->begun = 0;
@@ -471,6 +503,7 @@ static bool begin_request(struct app_core *core, struct app_session *s)
 		list_push_front(&s->waiting, &req->link);
 		return false;
 	}
+	ASSERT(core->queued > 0 && s->queued > 0); /* (3) */
 	core->queued--;
 	core->queuers -= --s->queued == 0;
 	core->begun++;
@@ -485,7 +518,10 @@ static bool resume(struct app_core *core, struct app_session *s)
 	if (list_empty(&s->resume))
 		return false;
 	op = list_entry(list_pop_front(&s->resume), struct app_op, link);
+	ASSERT(core->resumers > 0);
 	core->resumers--;
+	ASSERT(op->on == APP_ON_TURN && op->session == s);
+	ASSERT(op->nblocks >= op->nblocks_done);
 	op->its_turn = true;
 	bytes = min_u64((uint64_t)(op->nblocks - op->nblocks_done) * BLOCK_SIZE, APP_CHUNK_BYTES);
 	op->charged_bytes = (uint32_t)in_slices(op, bytes);
@@ -502,6 +538,7 @@ static uint32_t begin_items(struct app_core *core, struct app_session *s)
 	int64_t behind_bytes = s->key->sessions.clock - s->share.tag;
 	struct app_batch *b;
 
+	ASSERT(s->item_bytes <= APP_CHUNK_BYTES);
 	if (list_empty(&s->batches) || core->op_free_count == 0)
 		return 0;
 	b = list_entry(s->batches.next, struct app_batch, link);
@@ -518,6 +555,7 @@ static uint32_t serve(struct app_core *core, struct app_session *s)
 {
 	bool full = app_session_full(core, s);
 
+	DASSERT(has_work(s) && s->stalled == 0);
 	if (!full && begin_request(core, s))
 		return 1;
 	if (resume(core, s))
@@ -527,6 +565,7 @@ static uint32_t serve(struct app_core *core, struct app_session *s)
 
 static bool can_begin(const struct app_core *core, uint32_t begun)
 {
+	DASSERT(core->op_free_count <= core->cfg.ops_max);
 	return begun < BEGUN_MAX && (core->op_free_count > 0 || core->resumers > 0);
 }
 
@@ -554,6 +593,7 @@ static uint32_t session_turn(struct app_core *core, struct app_session *s, uint3
 			list_push_back(&core->blocked, &s->blocked);
 		app_turn_rest(core, s); /* pings have nothing in flight */
 	}
+	ASSERT(n <= BEGUN_MAX + APP_AHEAD_MAX);
 	return n;
 }
 
@@ -561,6 +601,7 @@ static uint32_t key_turn(struct app_core *core, struct app_key *key, uint32_t be
 {
 	uint32_t n = 0;
 
+	DASSERT(key->users > 0 && key->sessions.waiting > 0);
 	for (uint32_t left = key->sessions.waiting;
 	     left > 0 && can_begin(core, begun + n) && is_near(&core->turns, &key->share); left--) {
 		struct app_share *share = first(&key->sessions);
@@ -582,6 +623,7 @@ static uint32_t round_of(struct app_core *core, uint32_t begun)
 {
 	uint32_t n = 0;
 
+	ASSERT(core->turns.waiting <= core->turns.present);
 	for (uint32_t left = core->turns.waiting; left > 0 && can_begin(core, begun + n); left--) {
 		struct app_share *key = first(&core->turns);
 
@@ -605,6 +647,7 @@ static void unblock(struct app_core *core)
 	core->freed = false;
 	while ((node = list_pop_front(&core->blocked)) != NULL)
 		app_turn_want(core, list_entry(node, struct app_session, blocked));
+	ASSERT(list_empty(&core->blocked) || !core->freed);
 }
 
 /* No share that has its turn has work to begin, and no other work is pending for one: the store's
@@ -617,6 +660,7 @@ static bool is_idle(const struct app_core *core)
 /* (5): a session that waits only because this turn was not idle has the next one. */
 bool app_turn_more(const struct app_core *core)
 {
+	ASSERT(core->turns.waiting <= core->turns.present);
 	return core->turns.waiting > 0 && core->io_bytes < AHEAD_IO && can_begin(core, 0);
 }
 
@@ -649,4 +693,5 @@ void app_turns_take(struct app_core *core)
 	measure(core);
 	core->progress |= begun > 0;
 	core->serves |= begun > 0;
+	ASSERT(core->fresh_count == 0);
 }

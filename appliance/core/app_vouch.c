@@ -9,7 +9,8 @@
  *
  *  (1) The block is written once, WAIT_NS after this core first saw the newest block durable with
  *      no block after it.  A change in between starts the wait again.
- *  (2) While there is nothing to vouch for, no timer is set.
+ *  (2) While there is nothing to vouch for, no timer is set
+ *      [test_app_lone:log_vouches_once_after_a_pause_and_not_for_each_change].
  */
 #include "appliance/core/app_op.h"
 
@@ -19,12 +20,14 @@
 
 void app_vouch_turn(struct app_core *core)
 {
+	ASSERT(core->life == APP_SERVING && core->meta);
 	if (likely(!meta_log_unvouched(core->meta))) {
 		core->vouch_ns = 0; /* (1), (2) */
 		return;
 	}
 	if (core->vouch_ns == 0)
 		core->vouch_ns = core->now_ns + WAIT_NS;
+	ASSERT(core->vouch_ns <= core->now_ns + WAIT_NS); /* (1) */
 	if (core->now_ns < core->vouch_ns)
 		return;
 	core->vouch_ns = 0;

@@ -31,6 +31,7 @@ static void say(struct app_core *core, struct app_patience *p)
 	const char *name = core->cfg.drive_name ? core->cfg.drive_name[p->drive] : "";
 	char line[APP_LINE_SIZE];
 
+	ASSERT(p->drive < META_DRIVES_MAX);
 	if (p->gave_up && p->kept)
 		return;
 	if (p->gave_up)
@@ -63,6 +64,7 @@ static void say_log_lost(struct app_core *core)
 	const uint32_t d = (uint32_t)__builtin_ctzll(core->media.log_lost & ~core->log_lost_said);
 	char line[APP_LINE_SIZE];
 
+	ASSERT(d < META_DRIVES_MAX);
 	(void)snprintf(
 		line, sizeof(line),
 		"WEKA-308: drive %u (%.200s) is dead: the log goes on with its copy on another "
@@ -80,6 +82,7 @@ void app_patience_turn(struct app_core *core)
 	struct app_patience *p = &md->patience;
 	const bool gave_up = p->gave_up;
 
+	ASSERT(!p->said || p->count > 0 || p->gave_up || list_empty(&p->parked));
 	p->limit_ns = core->life >= APP_SERVING ? core->cfg.patience_ns : 0;
 	p->awaits = core->life == APP_SERVING;
 	p->kept = core->cfg.anew && core->life == APP_SERVING;
@@ -104,5 +107,6 @@ enum app_wants app_core_wants(const struct app_core *core)
 
 void app_core_refuse(struct app_core *core)
 {
+	ASSERT(core->meta);
 	core->cfg.anew = false;
 }

@@ -58,6 +58,7 @@ enum write_at {
 
 static uint64_t first_block(const struct app_op *op)
 {
+	DASSERT(op->offset_bytes <= APP_FILE_MAX);
 	return op->offset_bytes / BLOCK_SIZE;
 }
 
@@ -96,6 +97,7 @@ static uint64_t edge_block(const struct app_op *op)
 
 static char *edge_at(const struct app_op *op)
 {
+	DASSERT(op->buf && edge_block(op) - first_block(op) < op->nblocks + (op->tail_len > 0));
 	return op->buf + (edge_block(op) - first_block(op)) * BLOCK_SIZE;
 }
 
@@ -104,6 +106,7 @@ static bool edge_is_partial(const struct app_op *op)
 {
 	bool tail = tail_bytes(op) && end_bytes(op) < op->file_size;
 
+	ASSERT(op->edge <= 1 && op->length_bytes > 0);
 	if (op->edge)
 		return tail;
 	return head_bytes(op) || (tail && first_block(op) == last_block(op));
@@ -112,6 +115,7 @@ static bool edge_is_partial(const struct app_op *op)
 /* Is the block whose bytes the index has one of these? */
 static bool has_tail(const struct app_op *op, uint64_t first, uint64_t last)
 {
+	ASSERT(first <= last);
 	return op->tail_offset != META_NO_TAIL && op->tail_offset / BLOCK_SIZE >= first &&
 	       op->tail_offset / BLOCK_SIZE <= last;
 }
@@ -121,6 +125,7 @@ static uint32_t tail_wanted(const struct app_op *op)
 {
 	uint64_t last = last_block(op), size = size_after(op);
 
+	ASSERT(size >= end_bytes(op));
 	if (op->length_bytes > APP_TAIL_WRITE || (size - 1) / BLOCK_SIZE != last)
 		return 0;
 	if (op->tail_offset != META_NO_TAIL && !has_tail(op, first_block(op), last))
@@ -154,6 +159,7 @@ void app_write_begin(struct app_op *op)
 		op->file_from = first_block(op);
 		op->file_end = last_block(op) + 1;
 	}
+	ASSERT(op->file_from < op->file_end && op->length_bytes <= APP_CHUNK_BYTES);
 }
 
 /* ---- checksums ------------------------------------------------------------------------ */
@@ -169,6 +175,7 @@ static uint32_t grid_skip(const struct app_op *op)
 
 static uint32_t grid_sums(const struct app_op *op)
 {
+	ASSERT(op->length_bytes > 0);
 	return (uint32_t)div_up(grid_skip(op) + op->length_bytes, BLOCK_SIZE);
 }
 
@@ -178,6 +185,7 @@ static int verify(struct app_op *op)
 	uint64_t left = op->length_bytes;
 	uint32_t room = BLOCK_SIZE - grid_skip(op);
 
+	ASSERT(op->buf && grid_sums(op) <= ARRAY_LEN(op->crcs));
 	if (op->pull_status)
 		return op->pull_status;
 	for (uint32_t i = 0; left; i++, room = BLOCK_SIZE) {
@@ -199,6 +207,7 @@ static void sum_anew(struct app_op *op)
 	bool same_grid = grid_skip(op) == head_bytes(op);
 	uint32_t last = (uint32_t)(last_block(op) - first_block(op));
 
+	ASSERT(op->nblocks <= last + 1);
 	for (uint32_t i = 0; i < op->nblocks; i++) {
 		bool whole =
 			same_grid && !(i == 0 && head_bytes(op)) && !(i == last && tail_bytes(op));
@@ -212,6 +221,7 @@ static void sum_anew(struct app_op *op)
 
 static bool plan_block(struct app_op *op, uint64_t block)
 {
+	ASSERT(op->locked && op->nruns == 0); /* (1), (2) */
 	app_read_end(op);
 	op->meta.target = op->target[0];
 	op->meta.flags = META_TO_WRITE;
@@ -236,12 +246,15 @@ static int know_file(struct app_op *op)
 		return -EFBIG;
 	op->nblocks = (uint32_t)(last_block(op) - first_block(op) + 1);
 	op->tail_len = tail_wanted(op);
+	ASSERT(op->nblocks > 0 && op->nblocks <= APP_BLOCKS_MAX);
+	ASSERT(op->tail_len < BLOCK_SIZE && op->length_bytes > 0);
 	return 0;
 }
 
 /* The old block comes into its place; true: it is there, or was never anywhere. */
 static bool read_edge(struct app_op *op)
 {
+	ASSERT(op->edge <= 1);
 	memset(edge_at(op), 0, BLOCK_SIZE);
 	op->io_status = 0;
 	if (!edge_is_partial(op) || op->meta.nblocks == 0)
@@ -259,6 +272,7 @@ static bool read_edge(struct app_op *op)
 
 static int check_edge(struct app_op *op)
 {
+	ASSERT(op->ios_out == 0 && op->buf);
 	app_read_end(op);
 	if (op->io_status) {
 		(void)app_suspect(op->core, &op->handle, op->meta.offset / BLOCK_SIZE, 1);
@@ -280,9 +294,11 @@ static void cut_runs(struct app_op *op, uint32_t nblocks)
 {
 	uint32_t left = nblocks, i = op->run_from;
 
+	ASSERT(nblocks > 0 && op->run_from < op->nruns);
 	while (op->runs[i].nblocks < left)
 		left -= op->runs[i++].nblocks;
 	if (op->runs[i].nblocks > left) { /* one too many is made of it: there is room for it */
+		ASSERT(op->nruns < ARRAY_LEN(op->runs));
 		memmove(&op->runs[i + 1], &op->runs[i], (op->nruns - i) * sizeof(op->runs[0]));
 		op->runs[i].nblocks = left;
 		op->runs[i + 1].baddr += left;
@@ -299,6 +315,7 @@ static bool log_blocks(struct app_op *op)
 	uint32_t room = CHUNK_BLOCKS - (uint32_t)(from % CHUNK_BLOCKS);
 	uint32_t nblocks = min_u32(op->nblocks - op->nblocks_done, room);
 
+	ASSERT(op->locked && op->nblocks_done <= op->nblocks); /* (1) */
 	op->meta.target = op->target[0];
 	op->meta.flags = op->safe ? META_SAFE : 0u;
 	op->meta.offset = from * BLOCK_SIZE;
@@ -311,6 +328,7 @@ static bool log_blocks(struct app_op *op)
 	op->meta.nblocks = nblocks;
 	op->nblocks_done += nblocks;
 	op->run_from += op->meta.nruns;
+	ASSERT(op->run_from <= op->nruns);
 	if (op->tail_len && op->nblocks_done == op->nblocks && nblocks < room) {
 		op->meta.flags |= META_BY_INLINE;
 		op->meta.size = size_after(op);
@@ -326,6 +344,7 @@ static bool log_blocks(struct app_op *op)
 /* Blocks of a change that was refused are the store's; those of the changes after it ours. */
 static enum app_next refused(struct app_op *op)
 {
+	ASSERT(op->run_from <= op->nruns);
 	app_blocks_give(op, op->run_from);
 	return app_op_end(op, op->meta.status);
 }
@@ -337,6 +356,7 @@ static enum app_next logged(struct app_op *op)
 	op->file_size = op->meta.attr.size; /* others may have made it longer */
 	if (op->nblocks_done < op->nblocks || op->tail_len)
 		return log_blocks(op) ? APP_AGAIN : APP_WAIT;
+	ASSERT(op->run_from == op->nruns); /* (2) */
 	op->nruns = 0;
 	app_stat_written(op, op->length_bytes);
 	return app_op_end(op, 0);
@@ -347,6 +367,7 @@ static enum app_next logged(struct app_op *op)
 /* The edges are in place: the client's bytes over them. */
 static enum app_next pull(struct app_op *op)
 {
+	ASSERT(op->locked && op->buf && op->nruns == 0);
 	op->at = WRITE_PULLED;
 	return app_pull(op, op->buf + head_bytes(op), (uint32_t)op->length_bytes, op->crcs,
 			grid_sums(op))
@@ -358,6 +379,7 @@ static enum app_next pulled(struct app_op *op)
 {
 	int err = verify(op);
 
+	ASSERT(op->pulls_out == 0);
 	if (err)
 		return app_op_end(op, err);
 	op->nblocks -= op->tail_len > 0;
@@ -372,6 +394,7 @@ static enum app_next edge_read(struct app_op *op)
 {
 	int err = check_edge(op);
 
+	ASSERT(op->nruns == 0); /* (2) */
 	if (err)
 		return app_op_end(op, err);
 	op->at = WRITE_EDGES_DONE;
@@ -402,6 +425,7 @@ enum app_next app_write_step(struct app_op *op)
 		wk_fallthrough;
 
 	case WRITE_FILE_KNOWN:
+		ASSERT(op->locked && !op->buf); /* (1) */
 		err = op->meta.status ? op->meta.status : know_file(op);
 		if (err)
 			return app_op_end(op, err);
@@ -432,6 +456,7 @@ enum app_next app_write_step(struct app_op *op)
 		return pulled(op);
 
 	case WRITE_PLACED: /* merged and summed; needs blocks */
+		ASSERT(op->locked && op->buf && op->nblocks > 0);
 		err = app_blocks_take(op);
 		if (err)
 			return err == -EAGAIN ? APP_WAIT : app_op_end(op, err);
@@ -442,6 +467,7 @@ enum app_next app_write_step(struct app_op *op)
 		return APP_WAIT;
 
 	case WRITE_ON_DRIVES: /* the drives have answered; the store sees to flushes */
+		ASSERT(op->ios_out == 0 && op->nruns > 0); /* (2) */
 		if (op->io_status) {
 			app_blocks_give(op, 0);
 			return app_op_end(op, -EIO);
@@ -460,6 +486,7 @@ void app_write_answer(struct app_op *op)
 	uint8_t body[8];
 	uint32_t bytes;
 
+	ASSERT(op->req->type == FAB_WRITE);
 	if (op->status) {
 		fab_reply(op->req, op->status, NULL, 0);
 		return;

@@ -27,6 +27,7 @@ static uint32_t room_bytes(const struct app_op *op)
 {
 	const uint32_t window = op->req->window.length_bytes;
 
+	DASSERT(op->req->window.length_bytes % BLOCK_SIZE == 0);
 	return window ? min_u32(window, META_XATTR_MAX) : FAB_BODY_MAX;
 }
 
@@ -48,6 +49,7 @@ void app_xattr_begin(struct app_op *op)
 {
 	const union fab_args *args = &op->req->args;
 
+	ASSERT(app_rows[op->req->type].kind == APP_OP_XATTR);
 	op->call = call_of(op->req->type);
 	op->names = 1;
 	op->name[0] = op->call == META_OP_XATTR_LIST ? args->name.name : args->xattr.name;
@@ -69,6 +71,7 @@ void app_xattr_begin(struct app_op *op)
 
 static bool room_take(struct app_op *op)
 {
+	ASSERT(!op->buf);
 	if (!looks(op) || op->req->window.length_bytes == 0)
 		return true;
 	op->buf = app_take(op, room_bytes(op));
@@ -80,6 +83,7 @@ static bool call(struct app_op *op)
 {
 	char *room = op->buf ? op->buf : op->small;
 
+	ASSERT(op->done_bytes <= room_bytes(op));
 	op->meta.target = op->target[0];
 	op->meta.flags = op->flags;
 	if (looks(op)) {
@@ -125,6 +129,7 @@ void app_xattr_answer(struct app_op *op)
 	struct app_part *part;
 	uint8_t body[8];
 
+	ASSERT(op->status || bytes <= room_bytes(op)); /* (1) */
 	if (op->status || !op->buf) {
 		fab_reply(op->req, op->status, op->small, op->status ? 0 : bytes);
 		return;

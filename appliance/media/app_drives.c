@@ -5,11 +5,13 @@
  *   [ first block ] ..................... [ last block ]
  *     superblock, or offer                  the same
  *
- *  (1) An offered drive has the offer at both ends: a store that it once belonged to is gone.
+ *  (1) An offered drive has the offer at both ends: a store that it once belonged to is gone
+ *      [e2e_grow].
  *  (2) A superblock at one end and an offer at the other were left by a power cut, while the
  *      drive was being offered or added.  The superblock counts; the mount decides the rest.
  *      An offer in the first block is valid, whatever the last has: a superblock is written there
- *      first, and may be torn, or unreadable.
+ *      first, and may be torn, or unreadable
+ *      [test_app_drives:one_that_is_offered_is_so_whatever_its_last_block_holds].
  *
  * Only for threads that may wait; the drive has a queue pair for that time, and no other I/O.
  */
@@ -42,6 +44,7 @@ static int make(struct ends *e)
 {
 	int err;
 
+	ASSERT(e->fd < 0 && !e->block && !e->qp);
 	e->fd = memfd_create("weka-ends", MFD_CLOEXEC);
 	if (e->fd < 0 || ftruncate(e->fd, (off_t)BUFFER))
 		return -errno;
@@ -80,6 +83,7 @@ static int run(struct ends *e, enum nvme_op op, uint64_t block)
 	struct nvme_io *done[1];
 	int err;
 
+	ASSERT(e->qp && (op == NVME_READ || op == NVME_WRITE));
 	io.iova = e->iova;
 	while ((err = nvme_submit(e->qp, &io)) == -EAGAIN)
 		(void)nvme_drive_step(e->drive, clock_now_ns());
@@ -96,6 +100,7 @@ static void take_set(const void *block, struct meta_set *out)
 {
 	struct meta_set set;
 
+	ASSERT(out->ndrives <= META_DRIVES_MAX);
 	if (meta_super_set(block, &set) && (out->ndrives == 0 || set.number > out->number))
 		*out = set;
 }
@@ -107,6 +112,7 @@ static int look(struct ends *e, uint64_t nblocks, struct app_found *out)
 	uint64_t tag;
 	int err = 0;
 
+	ASSERT(nblocks > 1 && out->kind == APP_FOUND_OTHER);
 	for (uint32_t i = 0; i < 2; i++) {
 		int bad = run(e, NVME_READ, i ? nblocks - 1 : 0);
 
@@ -139,6 +145,7 @@ int app_drive_look(struct nvme_drive *drive, struct nvme_dma *dma, struct app_fo
 	struct nvme_info info;
 	int err = make(&e);
 
+	ASSERT(drive && dma);
 	*out = (struct app_found){ 0 };
 	nvme_drive_info(drive, &info);
 	if (!err)
@@ -163,6 +170,7 @@ int app_drive_prove(struct nvme_drive *drive, const struct app_found *found)
 	struct nvme_proof proof = { .count = 2, .holds = is_ours };
 	struct nvme_info info;
 
+	ASSERT(found->kind == APP_FOUND_STORE);
 	nvme_drive_info(drive, &info);
 	proof.block[1] = info.nblocks - 1;
 	memcpy(proof.of, found->uuid, sizeof(found->uuid));
@@ -176,6 +184,7 @@ int app_drive_offer(struct nvme_drive *drive, struct nvme_dma *dma, uint64_t tag
 	struct nvme_info info;
 	int err = make(&e);
 
+	ASSERT(drive && dma && tag != 0);
 	nvme_drive_info(drive, &info);
 	if (!err) {
 		meta_offer_build(tag, e.block);
@@ -191,6 +200,7 @@ int app_drive_offer(struct nvme_drive *drive, struct nvme_dma *dma, uint64_t tag
 
 static uint32_t rank(const struct app_found *f)
 {
+	ASSERT(f->kind != APP_FOUND_STORE || f->place < UINT32_MAX);
 	return f->kind == APP_FOUND_STORE ? f->place : UINT32_MAX;
 }
 
@@ -201,6 +211,7 @@ static void swap(struct nvme_drive **drive, char (*name)[APP_CONF_TEXT_MAX],
 	struct app_found f = found[a];
 	char text[APP_CONF_TEXT_MAX];
 
+	ASSERT(a < META_DRIVES_MAX && b < META_DRIVES_MAX);
 	drive[a] = drive[b];
 	drive[b] = d;
 	found[a] = found[b];
@@ -233,6 +244,7 @@ static void drop_gone(struct nvme_drive **drive, char (*name)[APP_CONF_TEXT_MAX]
 {
 	uint32_t kept = 0;
 
+	ASSERT(*count <= META_DRIVES_MAX);
 	for (uint32_t i = 0; i < *count; i++) {
 		if (!found[i].gone && !found[i].err &&
 		    !(wiped && found[i].kind == APP_FOUND_OTHER)) {
@@ -245,6 +257,7 @@ static void drop_gone(struct nvme_drive **drive, char (*name)[APP_CONF_TEXT_MAX]
 		name[i][0] = '\0';
 	}
 	*count = kept;
+	ASSERT(kept <= *count);
 }
 
 static void move(struct nvme_drive **drive, char (*name)[APP_CONF_TEXT_MAX], uint32_t from,
@@ -252,6 +265,7 @@ static void move(struct nvme_drive **drive, char (*name)[APP_CONF_TEXT_MAX], uin
 {
 	if (from == to)
 		return;
+	ASSERT(from < META_DRIVES_MAX && to < META_DRIVES_MAX && !drive[to]);
 	drive[to] = drive[from];
 	drive[from] = NULL;
 	memcpy(name[to], name[from], sizeof(name[to]));
@@ -261,6 +275,7 @@ static void move(struct nvme_drive **drive, char (*name)[APP_CONF_TEXT_MAX], uin
 /* A drive that is not in the store yet does not prevent the start. */
 static void drop_offer(struct nvme_drive **drive, char (*name)[APP_CONF_TEXT_MAX], uint32_t i)
 {
+	ASSERT(i < META_DRIVES_MAX && drive[i]);
 	log_error("WEKA-212: %s: cannot be added: the store has had %u drives, the limit", name[i],
 		  META_DRIVES_MAX);
 	nvme_close(drive[i]);
@@ -277,6 +292,7 @@ static void spread(struct nvme_drive **drive, char (*name)[APP_CONF_TEXT_MAX],
 	const uint32_t last = missing->drive < META_DRIVES_MAX ? missing->drive : 0;
 	const uint32_t places = max_u32(found[*stores - 1].place, last) + 1;
 
+	ASSERT(*stores > 0 && *stores <= *count);
 	for (uint32_t i = 1; i < *stores; i++)
 		if (found[i].place == found[i - 1].place)
 			return;
@@ -297,6 +313,7 @@ static const struct meta_set *newest_set(const struct app_found *found, uint32_t
 {
 	const struct meta_set *newest = NULL;
 
+	ASSERT(count <= META_DRIVES_MAX);
 	for (uint32_t i = 0; i < count; i++)
 		if (found[i].set.ndrives && (!newest || found[i].set.number > newest->number))
 			newest = &found[i].set;
@@ -305,6 +322,7 @@ static const struct meta_set *newest_set(const struct app_found *found, uint32_t
 
 static bool is_found(const struct app_found *found, uint32_t count, uint32_t place)
 {
+	ASSERT(count <= META_DRIVES_MAX);
 	for (uint32_t i = 0; i < count; i++)
 		if (found[i].kind == APP_FOUND_STORE && found[i].place == place)
 			return true;
@@ -317,6 +335,7 @@ uint32_t app_drives_missing(const struct meta_set *set, const struct app_found *
 	uint32_t missing = META_DRIVES_MAX;
 	char kept[META_DRIVE_NAME];
 
+	ASSERT(set->ndrives <= META_DRIVES_MAX);
 	app_drive_name(name ? name : "", kept);
 	for (uint32_t d = set->ndrives; d-- > 0;) {
 		if (set->gone[d] || is_found(found, count, d))
@@ -325,6 +344,7 @@ uint32_t app_drives_missing(const struct meta_set *set, const struct app_found *
 		if (name && strcmp(set->name[d], kept) == 0)
 			break;
 	}
+	ASSERT(missing == META_DRIVES_MAX || !set->gone[missing]);
 	return missing;
 }
 
@@ -336,6 +356,7 @@ static int refuse_other(const char *name, const struct app_found *found, uint32_
 	const struct meta_set *set = newest_set(found, count);
 	const uint32_t missing = app_drives_missing(set, found, count, name);
 
+	ASSERT(missing == META_DRIVES_MAX || set);
 	if (missing == META_DRIVES_MAX)
 		snprintf(why, why_size,
 			 "%s: not a drive of the store; to add it, type: wekactl drives add '%s'",
@@ -357,6 +378,7 @@ static int look_at(struct nvme_drive **drive, char (*name)[APP_CONF_TEXT_MAX], u
 {
 	uint32_t gone = 0, stores = 0, bad = count;
 
+	ASSERT(count > 0 && count <= META_DRIVES_MAX);
 	for (uint32_t i = 0; i < count; i++) {
 		const int err = app_drive_look(drive[i], dma, &found[i]);
 
@@ -426,6 +448,7 @@ int app_drives_sort_without(struct nvme_drive **drive, char (*name)[APP_CONF_TEX
 /* A thin drive may have no room when deallocated blocks are written again. */
 static uint32_t told_blocks(const struct nvme_info *info, enum app_tell deallocate)
 {
+	ASSERT(deallocate <= APP_TELL_NONE);
 	if (deallocate == APP_TELL_NONE || (deallocate == APP_TELL_OWN && info->thin))
 		return 0;
 	return info->deallocate_max_blocks;
@@ -440,6 +463,7 @@ void app_drive_name(const char *name, char out[META_DRIVE_NAME])
 		memcpy(out, name, length);
 	else /* its end says more */
 		(void)snprintf(out, META_DRIVE_NAME, "...%s", name + length - most + 3);
+	ASSERT(out[META_DRIVE_NAME - 1] == 0);
 }
 
 void app_drive_info(const struct nvme_drive *drive, const char *name, uint64_t tag,
@@ -453,4 +477,5 @@ void app_drive_info(const struct nvme_drive *drive, const char *name, uint64_t t
 					 .tag = tag,
 					 .deallocate_max_blocks = told_blocks(&info, deallocate) };
 	app_drive_name(name, out->name);
+	ASSERT(out->nblocks > 0);
 }

@@ -19,7 +19,7 @@
  *      nothing.  So neither a bad block, nor a bad region, nor a short fault makes it failed.
  *  (3) One block that can be read ends both states.  A failed drive is probed every FAILED_NS.
  *  (4) The result of a good probe holds for GOOD_NS, so reads of a damaged region cost one probe in
- *      that time, not one each.
+ *      that time, not one each [test_app_failing:one_bad_sector_makes_no_drive_fail].
  *  (5) A drive that the driver has given up (NVME_HEALTH_DEAD) is not probed.
  */
 #include "appliance/media/app_failing.h"
@@ -34,6 +34,7 @@
 
 void app_failing_doubt(struct app_failing *f, uint64_t drives, uint64_t now_ns)
 {
+	ASSERT((f->doubted & f->failed) == 0); /* (1) */
 	drives &= ~(f->doubted | f->failed);
 	for (uint32_t d = 0; drives; d++, drives >>= 1) {
 		if (!(drives & 1) ||
@@ -49,6 +50,7 @@ uint32_t app_failing_due(const struct app_failing *f, uint64_t now_ns)
 {
 	uint64_t drives = f->doubted | f->failed;
 
+	ASSERT((f->doubted & f->failed) == 0);
 	for (uint32_t d = 0; drives; d++, drives >>= 1)
 		if (drives & 1 && f->drive[d].probe_ns <= now_ns)
 			return d;
@@ -59,6 +61,7 @@ uint64_t app_failing_deadline(const struct app_failing *f)
 {
 	uint64_t drives = f->doubted | f->failed, at_ns = UINT64_MAX;
 
+	ASSERT((f->doubted & f->failed) == 0);
 	for (uint32_t d = 0; drives; d++, drives >>= 1)
 		if (drives & 1)
 			at_ns = min_u64(at_ns, f->drive[d].probe_ns);
@@ -78,11 +81,13 @@ bool app_failing_probed(struct app_failing *f, uint32_t drive, uint32_t good, ui
 	const uint64_t bit = 1ull << drive;
 	const bool failed = f->failed & bit;
 
+	ASSERT(drive < META_DRIVES_MAX && good <= APP_PROBE_PLACES);
 	ASSERT((f->doubted | f->failed) & bit);
 	if (good > 0) {
 		f->doubted &= ~bit;
 		f->failed &= ~bit;
 		f->drive[drive].good_ns = now_ns;
+		ASSERT(!((f->doubted | f->failed) & bit)); /* (3) */
 		*what = APP_FAULT_ANSWERS;
 		return failed;
 	}
@@ -91,6 +96,7 @@ bool app_failing_probed(struct app_failing *f, uint32_t drive, uint32_t good, ui
 	if (failed || f->drive[drive].bad_probes < BAD_PROBES) /* (2) */
 		return false;
 	f->doubted &= ~bit;
+	ASSERT(f->drive[drive].bad_probes >= BAD_PROBES); /* (2) */
 	f->failed |= bit;
 	f->drive[drive].probe_ns = now_ns + FAILED_NS;
 	*what = APP_FAULT_FAILED;
@@ -99,6 +105,7 @@ bool app_failing_probed(struct app_failing *f, uint32_t drive, uint32_t good, ui
 
 void app_failing_forget(struct app_failing *f, uint32_t drive)
 {
+	ASSERT(drive < META_DRIVES_MAX);
 	f->doubted &= ~(1ull << drive);
 	f->failed &= ~(1ull << drive);
 	f->drive[drive].good_ns = 0;

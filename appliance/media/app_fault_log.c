@@ -46,6 +46,7 @@ __attribute__((format(printf, 2, 3))) static void put(struct text *t, const char
 
 static void put_drive(struct text *t, uint32_t d, char (*name)[APP_CONF_TEXT_MAX])
 {
+	ASSERT(d < META_DRIVES_MAX);
 	put(t, "drive %u", d);
 	if (name && name[d][0])
 		put(t, " (%s)", name[d]);
@@ -64,6 +65,7 @@ static const char *type_name(uint32_t nvme_status)
 /* Writes the drive's status, or the driver's error if the drive gave none. */
 static void put_cause(struct text *t, const struct app_fault *f)
 {
+	ASSERT(f->nvme_status || f->err <= 0);
 	if (f->nvme_status)
 		put(t, "NVMe status type %xh (%s), code %02xh: %s", f->nvme_status >> 8 & 7,
 		    type_name(f->nvme_status), f->nvme_status & 0xff,
@@ -74,6 +76,7 @@ static void put_cause(struct text *t, const struct app_fault *f)
 
 static void put_blocks(struct text *t, const struct app_fault *f)
 {
+	ASSERT(f->op < APP_FAULT_OPS);
 	if (f->op == APP_FAULT_FLUSH)
 		return;
 	put(t, " of block %llu", (unsigned long long)f->block);
@@ -90,6 +93,7 @@ static uint64_t untold(const struct app_fault_log *log, const struct app_faults 
 	const uint64_t said = log->drive[d].said[op];
 	uint64_t all = 0;
 
+	ASSERT(d < META_DRIVES_MAX && op < APP_FAULT_OPS);
 	for (uint32_t i = 0; i < cores; i++)
 		all += atomic_load_explicit(&faults[i].count[d][op], memory_order_relaxed);
 	return all > said ? all - said : 0;
@@ -98,6 +102,7 @@ static uint64_t untold(const struct app_fault_log *log, const struct app_faults 
 static bool any_untold(const struct app_fault_log *log, const struct app_faults *faults,
 		       uint32_t cores, uint32_t d)
 {
+	ASSERT(cores > 0 && cores <= APP_CORES_MAX);
 	for (uint32_t op = 0; op < APP_FAULT_OPS; op++)
 		if (untold(log, faults, cores, d, op))
 			return true;
@@ -126,6 +131,7 @@ static const char *id_of(enum app_fault_what what)
 
 static void put_event(struct text *t, const struct app_fault *f)
 {
+	ASSERT(f->what != APP_FAULT_IO);
 	switch ((enum app_fault_what)f->what) {
 	case APP_FAULT_FAILED:
 		put(t, "has failed: nothing can be read from it; files that lie there cannot be "
@@ -150,6 +156,7 @@ static void put_event(struct text *t, const struct app_fault *f)
 
 static void put_error(struct text *t, const struct app_fault *f, bool last)
 {
+	ASSERT(f->what == APP_FAULT_IO && f->op < APP_FAULT_OPS);
 	put(t, "%s%s", f->store ? "the store's " : "", op_name[f->op]);
 	put_blocks(t, f);
 	put(t, " failed: ");
@@ -162,6 +169,7 @@ static void put_error(struct text *t, const struct app_fault *f, bool last)
 static bool tell(struct app_fault_log *log, const struct app_fault *f, uint64_t now_ns,
 		 struct text *t, char (*name)[APP_CONF_TEXT_MAX])
 {
+	ASSERT(f->drive < META_DRIVES_MAX);
 	if (f->what != APP_FAULT_IO) {
 		put(t, "%s", id_of((enum app_fault_what)f->what));
 		put_drive(t, f->drive, name);
@@ -176,6 +184,7 @@ static bool tell(struct app_fault_log *log, const struct app_fault *f, uint64_t 
 	if (log->drive[f->drive].told == APP_FAULT_FULL)
 		return false;
 	log->drive[f->drive].told++;
+	ASSERT(log->drive[f->drive].told <= APP_FAULT_FULL); /* (2) */
 	put(t, "%s", id_of(APP_FAULT_IO));
 	put_drive(t, f->drive, name);
 	put_error(t, f, log->drive[f->drive].told == APP_FAULT_FULL);
@@ -192,6 +201,7 @@ static void put_counts(struct text *t, struct app_fault_log *log, struct app_fau
 
 		if (n == 0)
 			continue;
+		ASSERT(n > 0); /* (1) */
 		log->drive[d].said[op] += n;
 		put(t, "%s%llu more %s%s", between, (unsigned long long)n, op_name[op],
 		    n == 1                  ? ""
@@ -209,6 +219,7 @@ static void put_counts(struct text *t, struct app_fault_log *log, struct app_fau
 static bool tell_counts(struct app_fault_log *log, struct app_faults *faults, uint32_t cores,
 			uint64_t now_ns, bool full, struct text *t, char (*name)[APP_CONF_TEXT_MAX])
 {
+	ASSERT(cores > 0 && cores <= APP_CORES_MAX);
 	for (uint32_t d = 0; d < META_DRIVES_MAX; d++) {
 		if (now_ns - log->drive[d].from_ns < INTERVAL_NS ||
 		    (full && log->drive[d].told < APP_FAULT_FULL) ||
@@ -230,6 +241,7 @@ bool app_fault_log_line(struct app_fault_log *log, struct app_faults *faults, ui
 	struct text t = { .to = text };
 	struct app_fault f;
 
+	ASSERT(cores > 0 && cores <= APP_CORES_MAX);
 	text[0] = '\0';
 	if (tell_counts(log, faults, cores, now_ns, true, &t, name))
 		return true;
@@ -252,6 +264,7 @@ uint64_t app_fault_log_deadline(const struct app_fault_log *log, const struct ap
 {
 	uint64_t at_ns = UINT64_MAX;
 
+	ASSERT(cores > 0 && cores <= APP_CORES_MAX);
 	for (uint32_t d = 0; d < META_DRIVES_MAX; d++)
 		if (any_untold(log, faults, cores, d))
 			at_ns = min_u64(at_ns, log->drive[d].from_ns + INTERVAL_NS);

@@ -57,6 +57,7 @@ static inline bool app_faults_push(struct app_faults *f, const struct app_fault 
 	uint32_t head = atomic_load_explicit(&f->head, memory_order_relaxed);
 	uint32_t tail = atomic_load_explicit(&f->tail, memory_order_acquire); /* A2 */
 
+	ASSERT(fault->what <= APP_FAULT_TAKES_WRITES);
 	ASSERT(fault->drive < META_DRIVES_MAX && fault->op < APP_FAULT_OPS);
 	if (fault->what == APP_FAULT_IO)
 		atomic_fetch_add_explicit(&f->count[fault->drive][fault->op], 1,

@@ -15,7 +15,7 @@
  *  (1) While a drive has waiting I/Os, later ones queue after them: none overtakes.
  *  (2) The store's I/O buffers are in its own memory, which was mapped as one piece.
  *  (3) A flush is submitted after the writes that it covers have come back: that is the store's
- *      rule, and nothing here depends on the order of a queue.
+ *      rule, and nothing here depends on the order of a queue [sim/sim].
  *  (4) A retried I/O was not tried, or cut off by a reset: the driver says which.  A repeated write
  *      is harmless, because its blocks are not reused until it has come back.
  *  (5) A drive counts as refusing writes when APP_WRITES_FAILED writes and flushes in a row have
@@ -37,6 +37,7 @@ enum { POLL_BURST = 64, RETRIES_MAX = 8 };
 int app_media_init(struct app_media *md, struct meta *meta, struct nvme_qpair **qp,
 		   uint32_t ndrives, void *memory, uint64_t memory_bytes, uint64_t iova)
 {
+	ASSERT(memory || memory_bytes == 0);
 	ASSERT(ndrives > 0 && ndrives <= META_DRIVES_MAX);
 	*md = (struct app_media){
 		.meta = meta,
@@ -63,6 +64,7 @@ void app_media_drive(struct app_media *md, struct nvme_qpair *qp)
 {
 	struct app_media_drive *d = &md->drive[md->ndrives++];
 
+	ASSERT(!d->qp && d->out_count == 0);
 	ASSERT(md->ndrives <= META_DRIVES_MAX);
 	d->qp = qp; /* NULL: no drive in that place */
 	d->rung = true;
@@ -73,6 +75,7 @@ bool app_media_leave(struct app_media *md, uint32_t drive)
 {
 	struct app_media_drive *d = &md->drive[drive];
 
+	ASSERT(drive < md->ndrives);
 	if (d->out_count || !list_empty(&d->waiting))
 		return false;
 	d->qp = NULL;
@@ -82,6 +85,7 @@ bool app_media_leave(struct app_media *md, uint32_t drive)
 
 void app_media_fini(struct app_media *md)
 {
+	ASSERT(md->in_flight == 0 || !md->slot);
 	free(md->slot);
 	md->slot = NULL;
 	app_overlay_destroy(md->overlay);
@@ -94,6 +98,7 @@ static bool to_queue(struct app_media *md, struct app_io *io)
 	struct app_media_drive *d = &md->drive[io->drive];
 	int err = likely(d->qp) ? nvme_submit(d->qp, &io->nvme) : -ENODEV;
 
+	ASSERT(!list_linked(&io->link));
 	if (err == -EAGAIN)
 		return false;
 	if (unlikely(err)) {
@@ -125,6 +130,7 @@ static void submit_again(struct app_media *md, struct app_io *io)
 {
 	struct app_media_drive *d = &md->drive[io->drive];
 
+	ASSERT(io->meta && io->failed);
 	io->tries = 0;
 	if (!list_empty(&d->waiting) || !to_queue(md, io)) /* (1) */
 		list_push_back(&d->waiting, &io->link);
@@ -134,6 +140,7 @@ void app_media_again(struct app_media *md, uint64_t now_ns)
 {
 	struct app_io *io;
 
+	ASSERT(now_ns >= md->now_ns);
 	md->now_ns = now_ns;
 	while (unlikely((io = app_patience_next(&md->patience, now_ns)) != NULL)) {
 		if (md->patience.gave_up)
@@ -163,6 +170,7 @@ static wk_cold void write_over(struct app_media *md, struct app_io *io)
 {
 	const struct meta_io *want = io->meta;
 
+	ASSERT(md->overlay && want->op != META_IO_READ); /* (6) */
 	io->nvme.status = 0;
 	if (want->op == META_IO_WRITE)
 		io->nvme.status =
@@ -177,6 +185,7 @@ static wk_cold void read_over(struct app_media *md, struct app_io *io)
 {
 	const struct meta_io *want = io->meta;
 
+	ASSERT(md->overlay);
 	if (want->op == META_IO_READ && !io->nvme.quarantined &&
 	    app_overlay_read(md->overlay, META_BADDR(want->drive, want->block), want->nblocks,
 			     want->buf) == want->nblocks)
@@ -199,6 +208,7 @@ uint32_t app_media_store(struct app_media *md)
 			ASSERT(at + ((uint64_t)want->nblocks << NVME_BLOCK_SHIFT) <=
 			       md->memory_bytes); /* (2) */
 		io->meta = want;
+		ASSERT(want->drive < md->ndrives);
 		io->failed = false;
 		io->drive = want->drive;
 		io->nvme = (struct nvme_io){
@@ -224,6 +234,7 @@ void app_media_ring(struct app_media *md)
 
 		if (d->rung)
 			continue;
+		ASSERT(d->qp);
 		nvme_ring(d->qp);
 		d->rung = true;
 	}
@@ -251,6 +262,7 @@ static wk_cold void failed(struct app_media *md, const struct app_io *io)
 		.store = io->meta != NULL,
 	};
 
+	ASSERT(io->nvme.status != 0 && io->drive < md->ndrives);
 	if (io->quiet || !d->qp) /* it is missing, which was said when the store was mounted */
 		return;
 	md->error_count++;
@@ -260,6 +272,7 @@ static wk_cold void failed(struct app_media *md, const struct app_io *io)
 		return; /* given up, away or read-only: its driver reports that */
 	if (++d->writes_failed != APP_WRITES_FAILED) /* (5) */
 		return;
+	ASSERT(app_media_refuses_writes(md, io->drive)); /* (5) */
 	f.what = APP_FAULT_NO_WRITES;
 	tell(md, &f);
 }
@@ -268,9 +281,11 @@ static wk_cold void takes_writes(struct app_media *md, uint32_t drive)
 {
 	const struct app_fault f = { .drive = (uint8_t)drive, .what = APP_FAULT_TAKES_WRITES };
 
+	ASSERT(md->drive[drive].writes_failed > 0);
 	if (app_media_refuses_writes(md, drive))
 		tell(md, &f);
 	md->drive[drive].writes_failed = 0;
+	ASSERT(!app_media_refuses_writes(md, drive)); /* (5) */
 }
 
 static void count(struct app_media *md, const struct app_io *of)
@@ -294,6 +309,7 @@ static void count(struct app_media *md, const struct app_io *of)
  */
 static wk_cold int error_of(int status, bool to_store)
 {
+	ASSERT(status < 0);
 	if (to_store && status == -ENODATA)
 		return status;
 	switch (status) {
@@ -314,8 +330,10 @@ static wk_cold bool goes_without(struct app_media *md, const struct app_io *io)
 {
 	const bool yes = io->meta->spare && io->nvme.status == -ENODEV;
 
+	ASSERT(io->meta && io->nvme.status);
 	if (yes && io->nvme.op == NVME_WRITE)
 		md->log_lost |= 1ull << io->drive;
+	ASSERT(!yes || io->nvme.op != NVME_READ); /* (7) */
 	return yes;
 }
 
@@ -324,6 +342,7 @@ static bool take_back(struct app_media *md, struct app_io *io)
 {
 	struct meta_io *meta = io->meta;
 
+	DASSERT(!list_linked(&io->link));
 	ASSERT(md->in_flight > 0);
 	count(md, io);
 	if (unlikely(io->nvme.status) && meta && !goes_without(md, io) &&
@@ -350,10 +369,12 @@ static bool take_back(struct app_media *md, struct app_io *io)
 /* (4); but a hint is not repeated, because it may have caused the reset. */
 static bool again(struct app_media *md, struct app_media_drive *d, struct app_io *io)
 {
+	DASSERT(d == &md->drive[io->drive]);
 	if (likely(io->nvme.status == 0) || !io->nvme.retry || ++io->tries > RETRIES_MAX)
 		return false;
 	if (io->nvme.op == NVME_DEALLOCATE)
 		return false;
+	ASSERT(io->nvme.status && io->tries <= RETRIES_MAX); /* (4) */
 	md->retry_count++;
 	list_push_back(&d->waiting, &io->link); /* (1) */
 	return true;
@@ -365,6 +386,7 @@ static uint32_t poll_drive(struct app_media *md, struct app_media_drive *d, stru
 	struct nvme_io *back[POLL_BURST];
 	uint32_t back_count, done_count = 0;
 
+	ASSERT(done_max > 0);
 	back_count = nvme_poll(d->qp, back, min_u32(done_max, POLL_BURST));
 	ASSERT(back_count <= d->out_count);
 	d->out_count -= back_count;
@@ -382,6 +404,7 @@ static uint32_t poll_drive(struct app_media *md, struct app_media_drive *d, stru
 			*progress = true; /* it may have been refused: another poll returns it */
 			continue;
 		}
+		ASSERT(!list_linked(&io->link)); /* (1): it goes back to where it was */
 		list_push_front(&d->waiting, &io->link);
 		break;
 	}
@@ -411,5 +434,6 @@ uint32_t app_media_poll(struct app_media *md, struct app_io **done, uint32_t don
 						 progress);
 	}
 	md->poll_from = md->poll_from + 1 == md->ndrives ? 0 : md->poll_from + 1;
+	ASSERT(done_count <= done_max && md->poll_from < md->ndrives);
 	return done_count;
 }

@@ -13,6 +13,7 @@ static uint32_t place_of(const struct meta_set *set, const char *allow)
 	char kept[META_DRIVE_NAME];
 	uint32_t number;
 
+	ASSERT(set->ndrives <= META_DRIVES_MAX);
 	if (app_conf_drive_number(allow, &number))
 		return number < set->ndrives && !set->gone[number] ? number : META_DRIVES_MAX;
 	app_drive_name(allow, kept);
@@ -24,6 +25,7 @@ static uint32_t place_of(const struct meta_set *set, const char *allow)
 
 static bool is_there(const struct app_found *found, uint32_t count, uint32_t place)
 {
+	ASSERT(count <= META_DRIVES_MAX);
 	for (uint32_t i = 0; i < count; i++)
 		if (found[i].kind == APP_FOUND_STORE && found[i].place == place)
 			return true;
@@ -34,6 +36,7 @@ static bool is_there(const struct app_found *found, uint32_t count, uint32_t pla
 static uint32_t other_missing(const struct meta_set *set, const struct app_found *found,
 			      uint32_t count, uint32_t but)
 {
+	ASSERT(set->ndrives <= META_DRIVES_MAX && but < META_DRIVES_MAX);
 	for (uint32_t d = 0; d < set->ndrives; d++)
 		if (d != but && !set->gone[d] && !is_there(found, count, d))
 			return d;
@@ -58,6 +61,7 @@ int app_missing_find(struct app_missing *missing, const struct meta_set *set,
 {
 	uint32_t d, other;
 
+	ASSERT(count <= META_DRIVES_MAX);
 	missing->drive = META_DRIVES_MAX;
 	if (!set)
 		return refuse(missing, why, why_size, "no other drive of the store is present");
@@ -79,6 +83,7 @@ int app_missing_find(struct app_missing *missing, const struct meta_set *set,
 			      "drive %u, %s, is missing as well, and a store serves without one at "
 			      "most; wekactl check --salvage DIR saves what is on the others",
 			      other, set->name[other]);
+	ASSERT(d < set->ndrives && !set->gone[d]);
 	missing->drive = d;
 	missing->nblocks = set->nblocks[d];
 	memcpy(missing->name, set->name[d], sizeof(missing->name));
@@ -92,6 +97,7 @@ bool app_missing_leaves_out(struct app_missing *missing, struct app_conf *conf, 
 {
 	if (!*missing->allow || missing->left_out || conf->ndrives == 1)
 		return false;
+	ASSERT(at < conf->ndrives);
 	log_info("%s: left out, since allow_missing = %s", why, missing->allow);
 	conf->ndrives--;
 	memmove(conf->drive[at], conf->drive[at + 1],
@@ -115,6 +121,7 @@ void app_missing_way_out(const struct app_missing *missing, const struct app_con
 {
 	const size_t used = strlen(why);
 
+	ASSERT(used < APP_CONF_WHY);
 	if (missing->left_out)
 		(void)snprintf(why + used, APP_CONF_WHY - used,
 			       "; another drive is missing as well, and allow_missing lets one be");

@@ -46,6 +46,7 @@ int app_overlay_create(struct app_overlay **out, uint64_t bytes_max)
 	void *at = mmap(NULL, app_overlay_memory(bytes_max), PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
+	ASSERT(app_overlay_memory(bytes_max) > sizeof(struct app_overlay));
 	*out = at == MAP_FAILED ? NULL : at;
 	if (!*out)
 		return -ENOMEM;
@@ -55,6 +56,7 @@ int app_overlay_create(struct app_overlay **out, uint64_t bytes_max)
 
 void app_overlay_destroy(struct app_overlay *o)
 {
+	ASSERT(!o || o->count <= o->count_max);
 	if (o)
 		(void)munmap(o, app_overlay_memory((uint64_t)o->count_max * BLOCK));
 }
@@ -64,6 +66,7 @@ static uint32_t find(const struct app_overlay *o, uint64_t baddr)
 {
 	uint32_t at = (uint32_t)(baddr * 0x9e3779b97f4a7c15u >> 47);
 
+	ASSERT(o->count <= SLOTS / 2); /* (1) */
 	while (o->slot[at].block && o->slot[at].baddr != baddr)
 		at = (at + 1) % SLOTS;
 	return at;
@@ -71,6 +74,7 @@ static uint32_t find(const struct app_overlay *o, uint64_t baddr)
 
 int app_overlay_write(struct app_overlay *o, uint64_t baddr, uint32_t nblocks, const void *bytes)
 {
+	ASSERT(nblocks > 0 && o->count <= o->count_max);
 	for (uint32_t i = 0; i < nblocks; i++) {
 		struct slot *s = &o->slot[find(o, baddr + i)];
 
@@ -89,6 +93,7 @@ uint32_t app_overlay_read(const struct app_overlay *o, uint64_t baddr, uint32_t 
 {
 	uint32_t count = 0;
 
+	ASSERT(nblocks > 0);
 	for (uint32_t i = 0; i < nblocks; i++) {
 		const struct slot *s = &o->slot[find(o, baddr + i)];
 
@@ -97,5 +102,6 @@ uint32_t app_overlay_read(const struct app_overlay *o, uint64_t baddr, uint32_t 
 		memcpy((uint8_t *)bytes + (size_t)i * BLOCK, o->bytes[s->block - 1], BLOCK);
 		count++;
 	}
+	ASSERT(count <= nblocks);
 	return count;
 }

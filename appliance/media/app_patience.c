@@ -17,11 +17,11 @@
  *      write, and a second flush would succeed without it.  A flush that never reached the drive is
  *      repeated.
  *  (3) A drive that has lost cached writes refuses all later ones (-EROFS) until it is opened
- *      again.
+ *      again [test_app_patience:what_cannot_help_is_not_tried].
  *  (4) During a mount nothing is repeated: the mount is refused with a reason.
  *  (5) Once one write was given up, every later write that fails is given up, too.
  *  (6) The driver of a drive that is away (-EHOSTDOWN) keeps trying until it is back, and the core
- *      waits for it as long as it serves.
+ *      waits for it as long as it serves [test_nvme_away].
  *  (7) If the daemon can restart itself (app_anew.c), given-up writes stay parked until it
  *      does: the store is not told, so no client gets an answer that the next mount may contradict.
  */
@@ -41,6 +41,7 @@ void app_patience_init(struct app_patience *p)
 
 static bool may_pass(const struct nvme_io *io)
 {
+	ASSERT(io->status != 0);
 	if (io->quarantined)
 		return false;
 	switch (io->status) {
@@ -62,7 +63,8 @@ bool app_patience_park(struct app_patience *p, struct app_io *io, uint64_t now_n
 {
 	const bool passes = may_pass(&io->nvme);
 
-	if (!p->limit_ns || !io->meta->must) /* (4) */
+	ASSERT(io->meta && io->nvme.status && !list_linked(&io->link)); /* (1) */
+	if (!p->limit_ns || !io->meta->must)                            /* (4) */
 		return false;
 	if ((p->gave_up || !passes) && !p->kept) /* (5), (7) */
 		return false;
@@ -79,6 +81,9 @@ bool app_patience_park(struct app_patience *p, struct app_io *io, uint64_t now_n
 	p->count += !io->failed;
 	io->failed = true;
 	list_push_back(&p->parked, &io->link);
+	ASSERT(p->count > 0 && p->limit_ns > 0);                             /* (4) */
+	ASSERT(!p->gave_up || p->kept);                                      /* (5), (7) */
+	ASSERT(io->nvme.op == NVME_WRITE || may_pass(&io->nvme) || p->kept); /* (2) */
 	return true;
 }
 
@@ -90,9 +95,11 @@ struct app_io *app_patience_next(struct app_patience *p, uint64_t now_ns)
 		p->gave_up = true;
 	if (list_empty(&p->parked) || (now_ns < p->again_ns && !p->gave_up))
 		return NULL;
+	ASSERT(p->count > 0 || list_empty(&p->parked));
 	if (p->gave_up && p->kept)
 		return NULL;
 	io = list_entry(list_pop_front(&p->parked), struct app_io, link);
+	ASSERT(io->failed && !(p->gave_up && p->kept)); /* (7) */
 	if (list_empty(&p->parked))
 		p->pause_ns = min_u64(2 * p->pause_ns, PAUSE_MAX_NS);
 	return io;
@@ -103,9 +110,11 @@ void app_patience_done(struct app_patience *p, struct app_io *io)
 	ASSERT(io->failed && p->count > 0);
 	io->failed = false;
 	p->count--;
+	ASSERT(p->count > 0 || list_empty(&p->parked));
 }
 
 uint64_t app_patience_deadline(const struct app_patience *p)
 {
+	ASSERT(list_empty(&p->parked) || p->count > 0);
 	return list_empty(&p->parked) || (p->gave_up && p->kept) ? UINT64_MAX : p->again_ns;
 }

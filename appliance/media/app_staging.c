@@ -20,6 +20,8 @@ static void put_free(struct app_staging *s, uint32_t at, uint32_t order)
 {
 	struct app_staging_page *p = &s->page[at];
 
+	DASSERT(order < APP_STAGING_ORDERS && at % (1u << order) == 0); /* (1) */
+	DASSERT(at + (1u << order) <= s->npages);
 	p->order = (uint8_t)order;
 	p->free = true;
 	p->starts = true;
@@ -28,6 +30,7 @@ static void put_free(struct app_staging *s, uint32_t at, uint32_t order)
 
 static uint32_t take_off(struct app_staging *s, struct app_staging_page *p)
 {
+	DASSERT(p->free && p->starts && list_linked(&p->link)); /* (2) */
 	list_del(&p->link);
 	p->free = false;
 	return (uint32_t)(p - s->page);
@@ -37,6 +40,7 @@ int app_staging_init(struct app_staging *s, void *base, uint64_t size_bytes, uin
 {
 	uint32_t at = 0;
 
+	ASSERT((uintptr_t)base % 4096 == 0 && size_bytes >> PAGE_SHIFT <= UINT32_MAX);
 	*s = (struct app_staging){ .base = base, .iova = iova };
 	s->npages = (uint32_t)(size_bytes >> PAGE_SHIFT);
 	s->page = calloc(s->npages, sizeof(*s->page));
@@ -50,6 +54,7 @@ int app_staging_init(struct app_staging *s, void *base, uint64_t size_bytes, uin
 		for (; at + (1u << order) <= s->npages; at += 1u << order)
 			put_free(s, at, order);
 	}
+	ASSERT(at == s->npages); /* (1) */
 	return 0;
 }
 
@@ -83,6 +88,8 @@ void *app_staging_take(struct app_staging *s, uint32_t size_bytes)
 	}
 	s->page[at].order = (uint8_t)order;
 	s->pages_used += 1u << order;
+	DASSERT(s->page[at].starts && !s->page[at].free); /* (1) */
+	ASSERT(s->pages_used + s->pages_lost <= s->npages);
 	return s->base + ((uint64_t)at << PAGE_SHIFT);
 }
 
@@ -93,9 +100,12 @@ void app_staging_give(struct app_staging *s, void *piece)
 	ASSERT(at < s->npages);
 	ASSERT(s->page[at].starts && !s->page[at].free);
 	order = s->page[at].order;
+	ASSERT(s->pages_used >= 1u << order);
+	DASSERT(((uintptr_t)piece & 4095) == 0);
 	s->pages_used -= 1u << order;
 	for (uint32_t i = at; i < at + (1u << order); i++) {
-		if (unlikely(s->page[i].lost)) { /* (3) */
+		if (unlikely(s->page[i].lost)) {                 /* (3) */
+			ASSERT(!list_linked(&s->page[at].link)); /* (3) */
 			s->pages_lost += 1u << order;
 			return;
 		}
@@ -115,8 +125,44 @@ wk_cold void app_staging_lose(struct app_staging *s, uint64_t iova, uint64_t siz
 {
 	uint64_t first = (iova - s->iova) >> PAGE_SHIFT, count = size_bytes >> PAGE_SHIFT;
 
+	ASSERT(size_bytes % 4096 == 0);
 	if (iova < s->iova || first + count > s->npages)
 		return;
 	for (uint64_t i = first; i < first + count; i++)
 		s->page[i].lost = true;
 }
+
+#ifdef WK_DEBUG
+
+static void free_check(const struct app_staging *s, uint32_t at)
+{
+	const struct app_staging_page *p = &s->page[at];
+	const uint32_t buddy = at ^ (1u << p->order);
+
+	ASSERT(p->starts && list_linked(&p->link)); /* (2) */
+	ASSERT(p->order + 1 == APP_STAGING_ORDERS || buddy >= s->npages || !s->page[buddy].free ||
+	       s->page[buddy].order != p->order); /* (2) */
+}
+
+void app_staging_check(const struct app_staging *s)
+{
+	uint32_t used = 0;
+
+	for (uint32_t at = 0; at < s->npages;) {
+		const struct app_staging_page *p = &s->page[at];
+		const uint32_t npages = 1u << p->order;
+
+		ASSERT(p->starts && p->order < APP_STAGING_ORDERS && at % npages == 0); /* (1) */
+		ASSERT(at + npages <= s->npages);
+		if (p->free)
+			free_check(s, at);
+		else
+			used += npages;
+		for (uint32_t i = 1; i < npages; i++)
+			ASSERT(!s->page[at + i].starts && !s->page[at + i].free); /* (1) */
+		at += npages;
+	}
+	ASSERT(used == s->pages_used + s->pages_lost); /* (3) */
+}
+
+#endif

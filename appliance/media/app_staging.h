@@ -51,20 +51,28 @@ void app_staging_give(struct app_staging *s, void *piece);
  */
 void app_staging_lose(struct app_staging *s, uint64_t iova, uint64_t size_bytes);
 
+#ifdef WK_DEBUG
+/* Counts the pages again, and compares. */
+void app_staging_check(const struct app_staging *s);
+#endif
+
 /* Returns the size of a piece: its bytes rounded up. */
 static inline uint32_t app_staging_size(const struct app_staging *s, const void *piece)
 {
+	DASSERT((const char *)piece >= s->base);
 	return 4096u << s->page[((const char *)piece - s->base) >> 12].order;
 }
 
 /* Returns how many bytes of staging a piece of `size_bytes` takes. */
 static inline uint32_t app_staging_rounded(uint32_t size_bytes)
 {
+	DASSERT(size_bytes > 0);
 	return size_bytes <= 4096 ? 4096u : 2u << (31 - (uint32_t)__builtin_clz(size_bytes - 1));
 }
 
 static inline uint64_t app_staging_iova(const struct app_staging *s, const void *p)
 {
+	DASSERT((const char *)p >= s->base);
 	return s->iova + (uint64_t)((const char *)p - s->base);
 }
 

@@ -69,6 +69,7 @@ static int region_map(struct fab_region *r, uint64_t size)
 		mmap(NULL, reserve, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	uint8_t *at;
 
+	ASSERT(!r->memory && size > 0);
 	if (hull == MAP_FAILED)
 		return -ENOMEM;
 	at = (uint8_t *)align_up((uintptr_t)hull, FAB_POOL_ALIGN);
@@ -78,6 +79,7 @@ static int region_map(struct fab_region *r, uint64_t size)
 	if (at + size < hull + reserve)
 		munmap(at + size, (size_t)(hull + reserve - at - size));
 	(void)madvise(at, size, MADV_HUGEPAGE);
+	ASSERT((uintptr_t)at % FAB_POOL_ALIGN == 0);
 	r->memory = at;
 	return 0;
 }
@@ -89,6 +91,7 @@ static int pool_offer(struct fab_conn *conn, struct fab_region *r)
 	struct fab_remote at;
 	int err = fab__rdma_offer(conn->rdma.rdma, r->number, r->memory, r->size_bytes, &at);
 
+	ASSERT(conn->onesided && r->memory);
 	if (err)
 		return err;
 	body = (struct fab_offer_wire){
@@ -105,6 +108,8 @@ static int pool_request(struct fab_conn *conn, struct fab_region *r)
 	struct fab_pool_wire body = { .size_bytes = le64_of(r->size_bytes) };
 	int err = 0;
 
+	ASSERT(r->number >= 1 && r->number <= FAB_POOLS_MAX);
+	ASSERT(r->size_bytes > 0 && r->size_bytes % FAB_POOL_ALIGN == 0);
 	fab__hdr_build(&r->tx.hdr, FAB_POOL_ADD, 0);
 	r->tx.hdr.window_region = le16_of((uint16_t)r->number);
 	fab__tx_body(&r->tx, &body, sizeof(body));
@@ -132,6 +137,7 @@ static int pool_add(struct fab_conn *conn, void *memory, uint64_t size_bytes,
 	uint64_t left = conn->limits.pool_max_bytes - conn->pools_bytes;
 	int err;
 
+	ASSERT(conn->pools_bytes <= conn->limits.pool_max_bytes || conn->at != CONN_OPEN);
 	if (conn->at != CONN_OPEN)
 		return -ENOTCONN;
 	r = region_free(conn);
@@ -155,6 +161,7 @@ static int pool_add(struct fab_conn *conn, void *memory, uint64_t size_bytes,
 	}
 	r->status = -EINPROGRESS;
 	conn->pools_bytes += size_bytes;
+	ASSERT(conn->pools_bytes <= conn->limits.pool_max_bytes);
 	*out = r;
 	return 0;
 }
@@ -174,6 +181,7 @@ int fab_pool_lend(struct fab_conn *conn, void *memory, uint64_t size_bytes, stru
 
 void fab_region_keep(struct fab_region *region)
 {
+	ASSERT(region->memory && region->size_bytes > 0);
 	region->lent = true;
 }
 
@@ -197,6 +205,7 @@ static void socket_input(struct fab_conn *conn)
 {
 	struct fab_hdr_wire w;
 
+	ASSERT(conn->direct && conn->in_bytes < sizeof(conn->in));
 	conn->socket_due = false;
 	while (conn->at == CONN_OPEN) {
 		uint32_t fd_count;
@@ -247,6 +256,7 @@ static void manager_input(struct fab_conn *conn, uint64_t now_ns)
 	char why[FAB_WHY_MAX];
 	int err = fab__rdma_dial_events(&conn->rdma, why);
 
+	ASSERT(conn->onesided && conn->rdma.rdma);
 	(void)harvest(conn); /* a caller that never sleeps has not polled it */
 	fab__rdma_leave_step(now_ns);
 	conn->socket_due = false;
@@ -270,6 +280,7 @@ static bool pool_expected(const struct fab_conn *conn)
 /* Is an answer owed to us, by the appliance? */
 static bool waits(const struct fab_conn *conn)
 {
+	DASSERT(conn->slot_free_count <= conn->limits.credits);
 	return conn->slot_free_count < conn->limits.credits || pool_expected(conn);
 }
 
@@ -281,6 +292,7 @@ static wk_cold void probe(struct fab_conn *conn, uint64_t now_ns)
 {
 	uint32_t heard = fab__rdma_heard(conn->rdma.rdma);
 
+	ASSERT(conn->onesided && conn->at == CONN_OPEN);
 	conn->probe_ns = now_ns + FAB_RDMA_PROBE_NS;
 	if (heard != conn->heard || !waits(conn)) {
 		conn->heard = heard;
@@ -345,6 +357,7 @@ void fab_disarm(struct fab_conn *conn)
 {
 	if (conn->at != CONN_OPEN)
 		return;
+	DASSERT(conn->link);
 	conn->link->ops->disarm(conn->link);
 	conn->socket_due = true;
 }

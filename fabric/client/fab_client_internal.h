@@ -96,6 +96,7 @@ struct fab_conn {
 	int in_fd;              /* descriptor that came with it */
 	uint8_t in[sizeof(struct fab_hdr_wire)];
 	char why[FAB_WHY_MAX];
+	uint32_t self_check; /* polls, in variants with WK_DEBUG */
 };
 
 /* Memory for slots and, over tcp, long bodies; `link` stays the caller's. */
@@ -105,6 +106,11 @@ void fab__conn_free(struct fab_conn *conn);
 /* Receive; returns how many of done[]. */
 must_check uint32_t fab__conn_poll(struct fab_conn *conn, struct fab_call **done,
 				   uint32_t done_max);
+#ifdef WK_DEBUG
+#define FAB_CONN_CHECK_TURNS 64u
+/* fab_conn_check.c: called each so many polls. */
+void fab__conn_check(const struct fab_conn *conn);
+#endif
 /* A slot that neither a call nor the transport needs any more is free again. */
 void fab__slot_settle(struct fab_conn *conn, struct fab_slot *slot);
 void fab__conn_break(struct fab_conn *conn, int err, const char *why);

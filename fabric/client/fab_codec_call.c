@@ -120,6 +120,7 @@ int64_t fab__call_measure(const struct fab_call *call, const struct fab_limits *
 	if (batch && call->args.batch.count > limits->batch_max)
 		return -EMSGSIZE;
 	bytes = measure(call);
+	DASSERT(batch || bytes >= sizeof(struct fab_name_wire) || call->type != FAB_UNLINK);
 	return bytes > FAB_LONG_BODY_MAX ? -EMSGSIZE : (int64_t)bytes;
 }
 
@@ -127,6 +128,7 @@ static uint32_t text_build(struct pen *pen, const void *text, uint32_t bytes)
 {
 	uint32_t at = pen->names_at;
 
+	DASSERT(pen->names_at + (uint64_t)bytes <= FAB_LONG_BODY_MAX);
 	if (bytes)
 		memcpy(pen->body + at, text, bytes);
 	pen->names_at += bytes;
@@ -168,6 +170,7 @@ static void reads_build(const struct fab_call *call, struct pen *pen)
 {
 	uint8_t *at = pen->body + sizeof(struct fab_count_wire);
 
+	ASSERT(call->type == FAB_READ_BATCH);
 	pen->names_at = (uint32_t)(sizeof(struct fab_count_wire) +
 				   call->args.batch.count * sizeof(struct fab_read_item_wire));
 	for (uint32_t i = 0; i < call->args.batch.count; i++) {
@@ -187,6 +190,7 @@ static void puts_build(const struct fab_call *call, struct pen *pen)
 {
 	uint8_t *at = pen->body + sizeof(struct fab_count_wire);
 
+	ASSERT(call->type == FAB_PUT);
 	pen->names_at = (uint32_t)(sizeof(struct fab_count_wire) +
 				   call->args.batch.count * sizeof(struct fab_put_item_wire));
 	for (uint32_t i = 0; i < call->args.batch.count; i++) {
@@ -211,6 +215,7 @@ static void names_build(const struct fab_call *call, struct pen *pen)
 {
 	uint8_t *at = pen->body + sizeof(struct fab_count_wire);
 
+	ASSERT(call->type != FAB_READ_BATCH && call->type != FAB_PUT);
 	pen->names_at = (uint32_t)(sizeof(struct fab_count_wire) +
 				   call->args.batch.count * sizeof(struct fab_name_wire));
 	for (uint32_t i = 0; i < call->args.batch.count; i++) {
@@ -224,6 +229,7 @@ static void batch_build(const struct fab_call *call, struct pen *pen)
 {
 	struct fab_count_wire count = { .count = le32_of(call->args.batch.count) };
 
+	ASSERT(call->args.batch.count <= FAB_BATCH_MAX);
 	memcpy(pen->body, &count, sizeof(count));
 	if (call->type == FAB_READ_BATCH)
 		reads_build(call, pen);
@@ -241,6 +247,7 @@ static void read_build(const struct fab_call *call, struct pen *pen)
 		.length_bytes = le32_of(call->args.read.length_bytes),
 	};
 
+	DASSERT(call->type == FAB_READ && pen->names_at == 0);
 	memcpy(w.handle, call->args.read.handle.bytes, sizeof(w.handle));
 	memcpy(pen->body, &w, sizeof(w));
 }
@@ -255,6 +262,7 @@ static void write_build(const struct fab_call *call, struct pen *pen)
 		.sums_at = le32_of(call->args.write.sums_at),
 	};
 
+	ASSERT(call->type == FAB_WRITE);
 	memcpy(w.handle, call->args.write.handle.bytes, sizeof(w.handle));
 	memcpy(pen->body, &w, sizeof(w));
 }
@@ -263,6 +271,7 @@ static void open_build(const struct fab_call *call, struct pen *pen)
 {
 	struct fab_open_wire w;
 
+	ASSERT(call->type == FAB_OPEN);
 	pen->names_at = sizeof(w);
 	w = (struct fab_open_wire){
 		.name = name_build(pen, &call->args.open.name),
@@ -278,6 +287,7 @@ static void list_build(const struct fab_call *call, struct pen *pen)
 {
 	struct fab_list_wire w;
 
+	ASSERT(call->type == FAB_LIST);
 	pen->names_at = sizeof(w);
 	w = (struct fab_list_wire){
 		.dir = name_build(pen, &call->args.list.dir),
@@ -291,6 +301,7 @@ static void make_build(const struct fab_call *call, struct pen *pen)
 {
 	struct fab_make_wire w;
 
+	ASSERT(call->type == FAB_PUT_BEGIN || call->type == FAB_MKDIR);
 	pen->names_at = sizeof(w);
 	w = (struct fab_make_wire){
 		.name = name_build(pen, &call->args.make.name),
@@ -308,6 +319,8 @@ static void size_build(const struct fab_call *call, struct pen *pen)
 {
 	struct fab_size_wire w = { .size_bytes = le64_of(call->args.size.size_bytes) };
 
+	ASSERT(call->type == FAB_PUT_COMMIT || call->type == FAB_PUT_ABORT ||
+	       call->type == FAB_TRUNCATE);
 	memcpy(w.handle, call->args.size.handle.bytes, sizeof(w.handle));
 	memcpy(pen->body, &w, sizeof(w));
 }
@@ -320,6 +333,7 @@ static void range_build(const struct fab_call *call, struct pen *pen)
 		.flags = le32_of(call->args.range.flags),
 	};
 
+	ASSERT(call->type == FAB_PUNCH || call->type == FAB_SEEK);
 	memcpy(w.handle, call->args.range.handle.bytes, sizeof(w.handle));
 	memcpy(pen->body, &w, sizeof(w));
 }
@@ -328,6 +342,7 @@ static void setattr_build(const struct fab_call *call, struct pen *pen)
 {
 	struct fab_setattr_wire w;
 
+	ASSERT(call->type == FAB_SETATTR);
 	pen->names_at = sizeof(w);
 	w = (struct fab_setattr_wire){
 		.name = name_build(pen, &call->args.setattr.name),
@@ -345,6 +360,7 @@ static void rename_build(const struct fab_call *call, struct pen *pen)
 {
 	struct fab_rename_wire w = { .flags = le32_of(call->args.rename.flags) };
 
+	ASSERT(call->type == FAB_RENAME || call->type == FAB_LINK);
 	pen->names_at = sizeof(w);
 	w.from = name_build(pen, &call->args.rename.from);
 	w.to = name_build(pen, &call->args.rename.to);
@@ -360,6 +376,7 @@ static void symlink_build(const struct fab_call *call, struct pen *pen)
 		.mtime_ns = le64_of((uint64_t)call->args.symlink.mtime_ns),
 	};
 
+	ASSERT(call->type == FAB_SYMLINK);
 	pen->names_at = sizeof(w);
 	w.name = name_build(pen, &call->args.symlink.name);
 	w.target_at = le32_of(
@@ -375,6 +392,8 @@ static void xattr_build(const struct fab_call *call, struct pen *pen)
 		.flags = le32_of(call->args.xattr.flags),
 	};
 
+	ASSERT(call->type == FAB_XATTR_GET || call->type == FAB_XATTR_SET ||
+	       call->type == FAB_XATTR_DEL);
 	pen->names_at = sizeof(w);
 	w.name = name_build(pen, &call->args.xattr.name);
 	w.xattr_at = le32_of(text_build(pen, call->args.xattr.xattr, call->args.xattr.xattr_bytes));
@@ -388,6 +407,7 @@ static void name_only_build(const struct fab_call *call, struct pen *pen)
 {
 	struct fab_name_wire w;
 
+	ASSERT(pen->names_at == 0);
 	pen->names_at = sizeof(w);
 	w = name_build(pen, &call->args.name.name);
 	memcpy(pen->body, &w, sizeof(w));
@@ -397,6 +417,7 @@ static void check_build(const struct fab_call *call, struct pen *pen)
 {
 	struct fab_read_item_wire w;
 
+	ASSERT(call->type == FAB_CHECK);
 	pen->names_at = sizeof(w);
 	w = (struct fab_read_item_wire){
 		.name = name_build(pen, &call->args.check.name),
@@ -410,6 +431,7 @@ static void damaged_build(const struct fab_call *call, struct pen *pen)
 {
 	const le64 from = le64_of(call->args.damaged.from);
 
+	ASSERT(call->type == FAB_DAMAGED);
 	memcpy(pen->body, &from, sizeof(from));
 }
 

@@ -29,6 +29,8 @@ int fab__conn_open(struct fab_conn *conn, struct fab_link *link, const struct fa
 {
 	size_t slots_bytes = limits->credits * sizeof(struct fab_slot);
 
+	ASSERT(limits->credits > 0 && limits->credits <= FAB_CREDITS_MAX);
+	ASSERT(limits->long_bodies <= FAB_LONG_MAX && conn->at != CONN_OPEN);
 	conn->slots = aligned_alloc(64, slots_bytes);
 	conn->slot_free = calloc(limits->credits, sizeof(*conn->slot_free));
 	conn->longs = shared_longs;
@@ -66,6 +68,7 @@ void fab__conn_free(struct fab_conn *conn)
 
 void fab__conn_break(struct fab_conn *conn, int err, const char *why)
 {
+	ASSERT(err < 0);
 	if (conn->at == CONN_BROKEN)
 		return;
 	if (conn->link)
@@ -85,6 +88,7 @@ void fab__slot_settle(struct fab_conn *conn, struct fab_slot *slot)
 {
 	if (slot->call || slot->tx_busy || slot->cancel_busy)
 		return;
+	DASSERT(slot->long_slot < 0 || !(conn->long_free >> slot->long_slot & 1));
 	if (slot->long_slot >= 0)
 		conn->long_free |= UINT64_C(1) << slot->long_slot;
 	slot->long_slot = -1;
@@ -102,13 +106,16 @@ static void sent_drain(struct fab_conn *conn)
 		if (tx->kind == FAB_TX_CONTROL) {
 			continue; /* POOL_ADD */
 		} else if (tx->kind == FAB_TX_DATA) {
+			ASSERT(container_of(tx, struct fab_answer_tx, tx)->busy);
 			container_of(tx, struct fab_answer_tx, tx)->busy = false;
 		} else if (tx->hdr.type == FAB_CANCEL) {
 			slot = container_of(tx, struct fab_slot, cancel);
+			ASSERT(slot->cancel_busy);
 			slot->cancel_busy = false;
 			fab__slot_settle(conn, slot);
 		} else if (tx->kind == FAB_TX_REQUEST) {
 			slot = container_of(tx, struct fab_slot, tx);
+			ASSERT(slot->tx_busy);
 			slot->tx_busy = false;
 			fab__slot_settle(conn, slot);
 		}
@@ -129,6 +136,7 @@ static int window_check(const struct fab_conn *conn, const struct fab_call *call
 	    call->window_bytes > r->size_bytes ||
 	    call->window_offset > r->size_bytes - call->window_bytes)
 		return -EINVAL;
+	DASSERT(r->memory);
 	return 0;
 }
 
@@ -138,6 +146,7 @@ static int body_check(const struct fab_conn *conn, const struct fab_call *call, 
 {
 	struct fab_req req; /* on the hot path: only fields that the parser reads are set */
 
+	DASSERT(body_bytes <= FAB_LONG_BODY_MAX);
 	req.type = call->type;
 	req.window.length_bytes = call->window_bytes;
 	return fab__req_parse(&req, body, body_bytes, &conn->limits) ? -EINVAL : 0;
@@ -148,6 +157,7 @@ static int long_take(struct fab_conn *conn, struct fab_slot *slot, uint8_t **bod
 	if (conn->long_free == 0)
 		return -EAGAIN;
 	slot->long_slot = __builtin_ctzll(conn->long_free);
+	ASSERT((uint32_t)slot->long_slot < conn->limits.long_bodies);
 	*body = conn->longs + (size_t)slot->long_slot * FAB_LONG_BODY_MAX;
 	return 0;
 }
@@ -155,6 +165,7 @@ static int long_take(struct fab_conn *conn, struct fab_slot *slot, uint8_t **bod
 /* The hot path: 28 bytes straight into the header; the checks are fab__req_parse()'s. */
 static int read_encode(struct fab_slot *slot, const struct fab_call *call)
 {
+	DASSERT(call->type == FAB_READ);
 	if (call->args.read.length_bytes - 1 >= call->window_bytes)
 		return -EINVAL;
 	fab__call_build(call, slot->tx.hdr.small);
@@ -174,6 +185,7 @@ static int encode(struct fab_conn *conn, struct fab_slot *slot, const struct fab
 	uint8_t *body = slot->body;
 	int err;
 
+	DASSERT(call->type != FAB_READ);
 	slot->long_slot = -1;
 	if (bytes < 0)
 		return (int)bytes;
@@ -182,6 +194,7 @@ static int encode(struct fab_conn *conn, struct fab_slot *slot, const struct fab
 		if (err)
 			return err;
 	}
+	DASSERT(bytes <= FAB_LONG_BODY_MAX);
 	if (bytes > 0)
 		fab__call_build(call, body);
 	err = body_check(conn, call, body, (uint32_t)bytes);
@@ -207,6 +220,7 @@ int fab_submit(struct fab_conn *conn, struct fab_call *call)
 		return -EAGAIN;
 	i = conn->slot_free[conn->slot_free_count - 1];
 	slot = &conn->slots[i];
+	DASSERT(i < conn->limits.credits);
 	ASSERT(!slot->call && !slot->tx_busy && !slot->cancel_busy);
 	err = window_check(conn, call);
 	if (unlikely(err))
@@ -245,6 +259,7 @@ void fab_cancel(struct fab_conn *conn, struct fab_call *call)
 	slot = &conn->slots[fab__call_inside(call)->slot];
 	if (slot->call != call || fab__call_inside(call)->cancelled)
 		return;
+	ASSERT(!slot->cancel_busy);
 	fab__call_inside(call)->cancelled = true;
 	fab__hdr_build(&slot->cancel.hdr, FAB_CANCEL, slot->id);
 	slot->cancel.kind = FAB_TX_REQUEST;
@@ -256,6 +271,7 @@ void fab_flush(struct fab_conn *conn)
 {
 	int err;
 
+	DASSERT(conn->at != CONN_OPEN || conn->link);
 	if (conn->at != CONN_OPEN)
 		return;
 	err = conn->link->ops->flush(conn->link);
@@ -269,6 +285,7 @@ void fab_flush_later(struct fab_conn *conn)
 {
 	if (conn->at != CONN_OPEN)
 		return;
+	DASSERT(!conn->link->later);
 	conn->link->later = true;
 	fab_flush(conn);
 	if (conn->at == CONN_OPEN)

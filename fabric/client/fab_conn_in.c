@@ -11,7 +11,8 @@
  * Invariants:
  *  (1) A message must name a slot by its whole id: an old reply has another sequence.
  *  (2) Payload is written and read only inside the window of a call in flight.
- *  (3) A malformed message breaks the connection; it never becomes an answer.
+ *  (3) A malformed message breaks the connection; it never becomes an answer
+ *      [test_fab_liar:a_client_believes_no_nonsense].
  */
 #include "fabric/client/fab_client_internal.h"
 
@@ -29,6 +30,7 @@ static struct fab_slot *slot_find(struct fab_conn *conn, uint64_t id)
 {
 	uint32_t i = (uint32_t)(id & 0xffff);
 
+	DASSERT(conn->at == CONN_OPEN);
 	if (i & FAB_ID_CHANGE)
 		i = conn->change_at[i & FAB_ID_SLOT];
 	if (i >= conn->limits.credits || conn->slots[i].id != id || !conn->slots[i].call)
@@ -38,6 +40,8 @@ static struct fab_slot *slot_find(struct fab_conn *conn, uint64_t id)
 
 static void want(struct fab_conn *conn, uint8_t *dst, uint32_t bytes)
 {
+	DASSERT(dst && bytes > 0);
+	DASSERT(!conn->rx_wants || conn->rx_done == conn->rx_need);
 	conn->rx_wants = true;
 	conn->rx_dst = dst;
 	conn->rx_need = bytes;
@@ -50,12 +54,14 @@ static uint8_t *window_find(const struct fab_call *call, uint64_t at, uint32_t b
 {
 	if (!call || !call->region || at > call->window_bytes || bytes > call->window_bytes - at)
 		return NULL;
+	ASSERT(call->window_offset + call->window_bytes <= call->region->size_bytes); /* (2) */
 	return (uint8_t *)call->region->memory + call->window_offset + at;
 }
 
 /* Behind a reply and its body.  True: there is some. */
 static bool payload_next(struct fab_conn *conn)
 {
+	DASSERT(!conn->rx_wants || conn->rx_done == conn->rx_need);
 	if (!conn->rx_payload)
 		return false;
 	want(conn, conn->rx_payload, conn->rx_hdr.window_bytes);
@@ -68,6 +74,7 @@ static int reply_begin(struct fab_conn *conn, const struct fab_hdr_wire *w)
 	const struct fab_hdr *hdr = &conn->rx_hdr;
 	struct fab_slot *slot = slot_find(conn, hdr->request_id);
 
+	DASSERT(!conn->rx_call && !conn->rx_wants && !conn->rx_payload);
 	if (unlikely(!slot))
 		return protocol_error(conn, "the appliance answered what was not asked");
 	if (hdr->window_bytes) {
@@ -93,6 +100,7 @@ static int reply_end(struct fab_conn *conn, struct fab_call **done)
 	struct fab_slot *slot = &conn->slots[fab__call_inside(call)->slot];
 	uint32_t bytes = conn->rx_hdr.body_bytes;
 
+	DASSERT(slot->call == call && slot->id == conn->rx_hdr.request_id); /* (1) */
 	conn->rx_call = NULL;
 	if (!conn->direct && bytes > FAB_SMALL_MAX &&
 	    crc32c(call->body, bytes) != conn->rx_hdr.body_crc32c)
@@ -112,6 +120,7 @@ static uint8_t *piece_find(struct fab_conn *conn, const struct fab_piece_hdr *p)
 {
 	struct fab_slot *slot = slot_find(conn, conn->rx_hdr.request_id);
 
+	DASSERT(p->length_bytes > 0 && p->length_bytes <= FAB_PAYLOAD_MAX);
 	return window_find(slot ? slot->call : NULL, p->window_at, p->length_bytes);
 }
 
@@ -119,6 +128,7 @@ static int part_begin(struct fab_conn *conn, const struct fab_piece_hdr *p)
 {
 	uint8_t *dst = piece_find(conn, p);
 
+	DASSERT(!conn->rx_call);
 	if (!dst)
 		return protocol_error(conn, "the appliance sent bytes that no window asked for");
 	want(conn, dst, p->length_bytes);
@@ -130,6 +140,7 @@ static int pull_answer(struct fab_conn *conn, const struct fab_piece_hdr *p)
 	struct fab_answer_tx *answer = &conn->answers[p->pull];
 	const uint8_t *from = piece_find(conn, p);
 
+	ASSERT(p->pull < FAB_PULLS_MAX && p->length_bytes > 0);
 	if (!from || answer->busy)
 		return protocol_error(conn, "the appliance asked for bytes that no window offers");
 	fab__piece_build(&answer->tx.hdr, FAB_DATA, conn->rx_hdr.request_id, p);
@@ -146,6 +157,7 @@ static int capsule_begin(struct fab_conn *conn, const struct fab_hdr_wire *w)
 {
 	struct fab_piece_hdr piece;
 
+	DASSERT(conn->at == CONN_OPEN && !conn->rx_wants);
 	if (unlikely(fab__hdr_parse(&conn->rx_hdr, w)))
 		return protocol_error(conn, "the appliance sent what is no capsule");
 	if (likely(conn->rx_hdr.type == FAB_REPLY))
@@ -167,6 +179,7 @@ static int conn_turn(struct fab_conn *conn, struct fab_call **done)
 	struct fab_hdr_wire w;
 	int got;
 
+	DASSERT(!conn->rx_wants || conn->rx_done < conn->rx_need);
 	if (!conn->rx_wants) {
 		got = conn->link->ops->recv_header(conn->link, &w);
 		if (got <= 0)
@@ -199,6 +212,7 @@ static wk_cold uint32_t broken_return(struct fab_conn *conn, struct fab_call **d
 {
 	uint32_t n = 0;
 
+	ASSERT(conn->at == CONN_BROKEN);
 	if (!conn->slots)
 		return 0;
 	while (n < done_max && conn->broken_next < conn->limits.credits) {
@@ -212,7 +226,20 @@ static wk_cold uint32_t broken_return(struct fab_conn *conn, struct fab_call **d
 		done[n++] = slot->call;
 		slot->call = NULL;
 	}
+	/* fab_conn.c (2) */
+	ASSERT(n == done_max || conn->broken_next == conn->limits.credits);
 	return n;
+}
+
+/* Counts again what counters say, in variants that look for our own mistakes. */
+static void self_check(struct fab_conn *conn)
+{
+#ifdef WK_DEBUG
+	if (conn->self_check++ % FAB_CONN_CHECK_TURNS == 0)
+		fab__conn_check(conn);
+#else
+	(void)conn;
+#endif
 }
 
 uint32_t fab__conn_poll(struct fab_conn *conn, struct fab_call **done, uint32_t done_max)
@@ -220,6 +247,7 @@ uint32_t fab__conn_poll(struct fab_conn *conn, struct fab_call **done, uint32_t 
 	uint32_t n = 0;
 	int got = 1;
 
+	self_check(conn);
 	while (conn->at == CONN_OPEN && n < done_max) {
 		got = conn_turn(conn, &done[n]);
 		if (got == 1)
@@ -231,6 +259,7 @@ uint32_t fab__conn_poll(struct fab_conn *conn, struct fab_call **done, uint32_t 
 		fab__conn_break(conn, got, "the appliance closed the connection");
 	if (unlikely(conn->at == CONN_BROKEN))
 		n += broken_return(conn, done + n, done_max - n);
+	ASSERT(n <= done_max);
 	return n;
 }
 
@@ -260,6 +289,7 @@ void fab__region_unmap(struct fab_region *r)
 
 static void region_forget(struct fab_conn *conn, struct fab_region *r)
 {
+	ASSERT(conn->pools_bytes >= r->size_bytes);
 	fab__region_unmap(r);
 	conn->pools_bytes -= r->size_bytes;
 	r->size_bytes = 0;

@@ -29,6 +29,7 @@ int fab__conn_broken(struct fab_conn *conn, int err, const char *why)
 {
 	char line[FAB_WHY_MAX];
 
+	ASSERT(err < 0);
 	snprintf(line, sizeof(line), "%s", why);
 	fab__conn_break(conn, err, line);
 	return err;
@@ -38,6 +39,7 @@ static int watch(struct fab_conn *conn, int fd, uint32_t events)
 {
 	struct epoll_event ev = { .events = events | EPOLLET, .data.fd = fd };
 
+	ASSERT(fd >= 0 && conn->epoll_fd >= 0);
 	return epoll_ctl(conn->epoll_fd, EPOLL_CTL_ADD, fd, &ev) < 0 ? -errno : 0;
 }
 
@@ -45,6 +47,7 @@ static int dial(struct fab_conn *conn)
 {
 	int err;
 
+	ASSERT(conn->fd < 0 && conn->at == CONN_DIALS);
 	conn->fd = fab__addr_socket(&conn->addr);
 	if (conn->fd < 0)
 		return fab__conn_broken(conn, conn->fd, strerror(-conn->fd));
@@ -70,6 +73,7 @@ static int key_keep(struct fab_conn *conn, const struct fab_key *key)
 	void *memory;
 	int err = secret_create(sizeof(*key), &memory, NULL);
 
+	ASSERT(!conn->key);
 	if (err)
 		return fab__conn_broken(conn, err, strerror(-err));
 	conn->key = memory;
@@ -81,6 +85,7 @@ static int hello_begin(struct fab_conn *conn)
 {
 	uint8_t nonce[32];
 
+	ASSERT(conn->key);
 	if (getrandom(nonce, sizeof(nonce), 0) < 0)
 		return fab__conn_broken(conn, -errno, strerror(errno));
 	fab__hello_client(&conn->hello, conn->key, conn->addr.transport, &conn->want,
@@ -93,6 +98,7 @@ static int join(struct fab_conn *conn, const struct fab_connect_cfg *cfg)
 {
 	const struct fab_place *place = &cfg->lane_of->hello.place;
 
+	ASSERT(!conn->joins);
 	ASSERT(place->session_id && cfg->lane_of->key && cfg->lane < FAB_LANES_MAX);
 	if (conn->addr.transport == FAB_TRANSPORT_SHM)
 		return fab__conn_broken(conn, -EOPNOTSUPP, "a session over shm has one connection");
@@ -111,6 +117,7 @@ static void key_of_session(struct fab_conn *conn)
 {
 	uint8_t secret[FAB_KEY_BYTES];
 
+	ASSERT(conn->hello.at == HELLO_DONE && conn->key);
 	if (!conn->joins) {
 		fab__hello_session_key(&conn->hello, conn->key, secret);
 		memcpy(conn->key->secret, secret, sizeof(secret));
@@ -124,6 +131,7 @@ static int verbs_dial(struct fab_conn *conn, const struct fab_conn *lane_of)
 	char why[FAB_WHY_MAX];
 	int err;
 
+	ASSERT(!conn->rdma.cm && conn->addr.transport == FAB_TRANSPORT_RDMA);
 	if (conn->want.credits == 0)
 		conn->want.credits = CREDITS_DEFAULT;
 	/* A reply for each credit, and an answer for each pool. */
@@ -141,6 +149,7 @@ static int verbs_dialled(struct fab_conn *conn, uint64_t now_ns)
 	char why[FAB_WHY_MAX];
 	int err = fab__rdma_dial_step(&conn->rdma, now_ns, why);
 
+	ASSERT(conn->at == CONN_DIALS);
 	if (err == -EINPROGRESS)
 		return err;
 	if (!err && conn->rdma.rdma->receives_max <= FAB_POOLS_MAX) {
@@ -200,6 +209,7 @@ int fab_connect(struct fab_conn **out, const struct fab_connect_cfg *cfg, uint64
 
 static bool is_anonymous(const struct fab_conn *conn)
 {
+	ASSERT(conn->key);
 	return strcmp(conn->key->id, FAB_KEY_ANONYMOUS) == 0;
 }
 
@@ -247,6 +257,7 @@ static bool appliance_is_anybodys(const struct fab_conn *conn, char why[FAB_WHY_
 	char *slash;
 	bool counts;
 
+	ASSERT(conn->addr.transport == FAB_TRANSPORT_SHM && conn->fd >= 0);
 	snprintf(dir, sizeof(dir), "%s", conn->addr.un.sun_path);
 	slash = strrchr(dir, '/'); /* an address of shm begins with one */
 	slash[slash == dir] = 0;
@@ -261,6 +272,7 @@ static int dialled(struct fab_conn *conn)
 	char why[FAB_WHY_MAX];
 	int err = 0;
 
+	ASSERT(conn->at == CONN_DIALS && conn->fd >= 0);
 	if (getsockopt(conn->fd, SOL_SOCKET, SO_ERROR, &err, &bytes) < 0)
 		err = errno;
 	if (err)
@@ -281,6 +293,7 @@ static int secure(struct fab_conn *conn)
 	char why[FAB_WHY_MAX] = "no memory for TLS";
 	int err = 0;
 
+	ASSERT(conn->addr.tls && !conn->secured);
 	if (!conn->tls) {
 		struct fab_key key = *conn->key;
 
@@ -312,6 +325,7 @@ static int hello_push(struct fab_conn *conn)
 {
 	struct fab_hello *h = &conn->hello;
 
+	ASSERT(h->out_bytes <= sizeof(h->out));
 	while (h->out_bytes > 0) {
 		ssize_t sent = hello_send(conn, h->out, h->out_bytes);
 
@@ -338,6 +352,7 @@ static int rings_open(struct fab_conn *conn, int fds[3], uint32_t fd_count)
 	void *memory;
 	int err;
 
+	ASSERT(conn->doorbells[0] < 0 && conn->doorbells[1] < 0);
 	if (fd_count != 3) {
 		fds_close(fds, fd_count);
 		return fab__conn_broken(conn, -EPROTO,
@@ -361,6 +376,7 @@ static int stream_open(struct fab_conn *conn)
 {
 	int err;
 
+	ASSERT(!conn->tcp && !conn->link);
 	conn->tcp = malloc(sizeof(*conn->tcp));
 	if (!conn->tcp)
 		return fab__conn_broken(conn, -ENOMEM, strerror(ENOMEM));
@@ -378,6 +394,7 @@ static int verbs_open(struct fab_conn *conn)
 	struct fab_remote at;
 	int err = fab__conn_open(conn, &r->link, &conn->hello.limits, NULL);
 
+	ASSERT(r->established && r->id);
 	if (!err && bytes > 0)
 		err = fab__rdma_offer(r, 0, conn->longs, bytes, &at);
 	if (err)
@@ -403,6 +420,8 @@ static int hello_input(struct fab_conn *conn, bool *again)
 	ssize_t got;
 	int err;
 
+	ASSERT(h->in_bytes <= sizeof(h->in));
+	ASSERT(fab__hello_want(h) <= sizeof(h->in) - h->in_bytes);
 	if (conn->rdma.rdma)
 		got = fab__rdma_hello_recv(conn->rdma.rdma, to, fab__hello_want(h));
 	else if (conn->tls)
@@ -443,6 +462,7 @@ int fab_connect_step(struct fab_conn *conn, uint64_t now_ns)
 		return 0;
 	if (conn->at == CONN_BROKEN)
 		return conn->status;
+	ASSERT(conn->at == CONN_DIALS || conn->at == CONN_HELLO);
 	/* Emptied before the check, so that the caller can sleep after it. */
 	(void)!epoll_wait(conn->epoll_fd, evs, ARRAY_LEN(evs), 0);
 	if (now_ns >= conn->deadline_ns)

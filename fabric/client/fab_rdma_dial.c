@@ -29,6 +29,7 @@ int fab__rdma_dial(struct fab_rdma_dial *d, const struct fab_addr *to, uint32_t 
 	struct fab_addr addr = *to;
 	int err;
 
+	ASSERT(!d->cm && !d->id && !d->rdma);
 	d->v = fab__verbs(why);
 	if (!d->v)
 		return -EOPNOTSUPP;
@@ -67,6 +68,7 @@ static int connect_to(struct fab_rdma_dial *d, uint64_t now_ns, char why[FAB_WHY
 	};
 	int err;
 
+	ASSERT(d->id && !d->rdma);
 	if (fab__rdma_hushed(d->id, now_ns))
 		return say(why, -ENETDOWN, "a moment ago nobody was reached through this port");
 	err = fab__rdma_open(&d->rdma, d->v, d->id, &cfg, why);
@@ -154,6 +156,7 @@ int fab__rdma_dial_step(struct fab_rdma_dial *d, uint64_t now_ns, char why[FAB_W
 	struct rdma_cm_event *event;
 	int err = -EINPROGRESS;
 
+	ASSERT(d->cm);
 	while (err == -EINPROGRESS && d->v->get_cm_event(d->cm, &event) == 0) {
 		err = event_step(d, event, now_ns, why);
 		(void)d->v->ack_cm_event(event);
@@ -166,6 +169,7 @@ int fab__rdma_dial_events(struct fab_rdma_dial *d, char why[FAB_WHY_MAX])
 	struct rdma_cm_event *event;
 	int err = 0;
 
+	ASSERT(d->cm && d->rdma);
 	while (d->v->get_cm_event(d->cm, &event) == 0) {
 		switch (event->event) {
 		case RDMA_CM_EVENT_DISCONNECTED:
@@ -187,6 +191,7 @@ int fab__rdma_dial_events(struct fab_rdma_dial *d, char why[FAB_WHY_MAX])
 
 int fab__rdma_dial_port(const struct fab_rdma_dial *d, char why[FAB_WHY_MAX])
 {
+	ASSERT(d->rdma && d->rdma->id);
 	if (fab__rdma_port_up(d->v, d->rdma->id))
 		return 0;
 	return say(why, -ENETDOWN, "this host's port");
@@ -194,6 +199,7 @@ int fab__rdma_dial_port(const struct fab_rdma_dial *d, char why[FAB_WHY_MAX])
 
 void fab__rdma_dial_free(struct fab_rdma_dial *d, bool child)
 {
+	ASSERT(!d->rdma || d->cm);
 	if (d->rdma && child)
 		fab__rdma_forget(d->rdma);
 	else if (d->rdma)

@@ -14,9 +14,11 @@
  *  (2) The client's secret is used only after the appliance has shown that it knows it.
  *  (3) The agreed limits never exceed either side's offer.
  *  (4) No secret is copied here: secrets stay in their own pages.  The key is looked up again for
- *      each proof, so a key that was removed meanwhile is no longer valid.
+ *      each proof, so a key that was removed meanwhile is no longer valid
+ *      [test_fab_keys:a_key_that_is_revoked_in_the_middle_of_the_hello_is_refused].
  *  (5) A lane proves a key that the session's first hello derived from the client's.  So the
- *      client's key is used once a session, and no other client can join the session.
+ *      client's key is used once a session, and no other client can join the session
+ *      [test_fab_lanes:the_clients_key_does_not_open_a_session].
  */
 #include "fabric/fab_internal.h"
 
@@ -42,6 +44,7 @@ void fab__hello_proof(uint8_t out[32], const struct fab_key *key, const char *la
 	struct fab_challenge_wire bare = *challenge;
 	unsigned int out_bytes = 0;
 
+	ASSERT(strnlen(label, LABEL_BYTES) < LABEL_BYTES);
 	memset(bare.proof, 0, sizeof(bare.proof));
 	memcpy(text, label, LABEL_BYTES);
 	memcpy(text + LABEL_BYTES, hello, sizeof(*hello));
@@ -113,6 +116,8 @@ static void limits_grant(struct fab_limits *most, const struct fab_limits *wish)
 	most->window_max_bytes = (uint32_t)align_down(
 		grant(wish->window_max_bytes, most->window_max_bytes), BLOCK_SIZE);
 	most->pool_max_bytes = grant(wish->pool_max_bytes, most->pool_max_bytes);
+	ASSERT(wish->credits == 0 || most->credits <= wish->credits); /* (3) */
+	ASSERT(wish->pool_max_bytes == 0 || most->pool_max_bytes <= wish->pool_max_bytes);
 }
 
 /* The client's memory is sized by these limits: an appliance may not exceed those of PROTOCOL.md.
@@ -134,6 +139,7 @@ static void put_capsule_retry(struct fab_hello *h, uint8_t type, int status, uin
 {
 	struct fab_hdr_wire w;
 
+	ASSERT(bytes <= FAB_BODY_MAX);
 	ASSERT(h->out_bytes + sizeof(w) + bytes <= sizeof(h->out));
 	fab__hdr_build(&w, type, 0);
 	w.deadline = le32_of((uint32_t)status);
@@ -175,6 +181,7 @@ void fab__hello_refuse_busy(struct fab_hello *h, uint32_t retry_ms, const char *
 
 static int fail(struct fab_hello *h, int err, const char *text)
 {
+	ASSERT(err < 0);
 	snprintf(h->why, sizeof(h->why), "%s", text);
 	if (h->server)
 		fab__hello_refuse(h, err, text);
@@ -185,6 +192,7 @@ void fab__hello_client(struct fab_hello *h, const struct fab_key *key, uint8_t t
 		       const struct fab_limits *want, const uint8_t client_id[FAB_CLIENT_ID_BYTES],
 		       const uint8_t nonce[32], const struct fab__join *join)
 {
+	ASSERT(key && transport != 0);
 	memset(h, 0, sizeof(*h));
 	h->at = HELLO_SENT;
 	h->key = key;
@@ -210,6 +218,7 @@ void fab__hello_client(struct fab_hello *h, const struct fab_key *key, uint8_t t
 void fab__hello_server(struct fab_hello *h, const struct fab__keys *keys, uint8_t transport,
 		       const struct fab_limits *most, const uint8_t nonce[32])
 {
+	ASSERT(keys && most->credits > 0);
 	memset(h, 0, sizeof(*h));
 	h->at = HELLO_WAITS;
 	h->server = true;
@@ -237,6 +246,7 @@ void fab__hello_welcome(struct fab_hello *h, uint64_t session_id, uint32_t core)
 		.forgotten_high = le32_of((uint32_t)(h->forgotten >> 32)),
 	};
 
+	ASSERT(session_id != 0);
 	ASSERT(h->server && h->at == HELLO_DONE);
 	h->place.session_id = session_id;
 	h->place.core = core;
@@ -280,6 +290,7 @@ static struct fab_hdr_wire header_of(const struct fab_hello *h)
 {
 	struct fab_hdr_wire w;
 
+	ASSERT(h->in_bytes >= sizeof(w));
 	memcpy(&w, h->in, sizeof(w));
 	return w;
 }
@@ -296,9 +307,11 @@ uint32_t fab__hello_want(const struct fab_hello *h)
 {
 	struct fab_hdr_wire w;
 
+	ASSERT(h->in_bytes <= sizeof(h->in));
 	if (h->in_bytes < sizeof(w))
 		return (uint32_t)sizeof(w) - h->in_bytes;
 	w = header_of(h);
+	ASSERT(h->in_bytes <= sizeof(w) + behind(&w));
 	return (uint32_t)sizeof(w) + behind(&w) - h->in_bytes;
 }
 
@@ -319,6 +332,7 @@ static int header_check(struct fab_hello *h)
 	struct fab_hdr_wire w = header_of(h);
 	bool refuse = !h->server && w.type == FAB_REFUSE;
 
+	ASSERT(h->in_bytes == sizeof(w));
 	if (fab__hdr_check(&w) != le32_get(w.check))
 		return fail(h, -EPROTO, "a capsule of the hello is damaged");
 	if (w.version != 1 || (w.type != type_expected(h) && !refuse))
@@ -336,6 +350,7 @@ static int refused(struct fab_hello *h, const struct fab_hdr_wire *w, const uint
 	uint32_t bytes = le32_get(w->body_bytes);
 	int used = snprintf(h->why, sizeof(h->why), "the appliance refused: ");
 
+	ASSERT(!h->server && bytes <= FAB_REFUSE_MAX);
 	for (uint32_t i = 0; i < bytes; i++)
 		h->why[used++] = (char)(body[i] >= ' ' && body[i] < 127 ? body[i] : '.');
 	h->why[used] = 0;
@@ -356,6 +371,7 @@ static bool key_id_sane(const uint8_t id[32])
 /* Unknown ids and sessions are answered in the same way, by a key that no client has. */
 static const struct fab_key *key_find(struct fab_hello *h)
 {
+	ASSERT(h->server && h->keys);
 	h->key_slot = FAB_KEY_NONE;
 	if (!fab__hello_joins(h))
 		return fab__keys_find(h->keys, h->key_id, h->local, &h->key_slot);
@@ -375,6 +391,7 @@ static int hello_step(struct fab_hello *h, const uint8_t *body)
 	struct fab_limits wish;
 	const struct fab_key *key;
 
+	ASSERT(h->server && h->at == HELLO_WAITS); /* (1) */
 	memcpy(&h->hello, body, sizeof(h->hello));
 	if (h->hello.version_min > FAB_VERSION_MAX || h->hello.version_max < FAB_VERSION_MIN) {
 		char text[FAB_REFUSE_MAX];
@@ -413,6 +430,7 @@ static int challenge_step(struct fab_hello *h, const uint8_t *body)
 	struct fab_limits granted;
 	uint8_t proof[32];
 
+	ASSERT(!h->server && h->at == HELLO_SENT); /* (1) */
 	memcpy(&h->challenge, body, sizeof(h->challenge));
 	if (fab__hello_joins(h) &&
 	    memcmp(h->place.appliance, h->challenge.appliance, sizeof(h->place.appliance)) != 0)
@@ -444,6 +462,7 @@ uint32_t fab__hello_key_slot(const struct fab_hello *h)
 {
 	struct fab_hello again = *h;
 
+	ASSERT(h->server);
 	(void)key_find(&again);
 	return again.key_slot;
 }
@@ -453,9 +472,11 @@ static int proof_step(struct fab_hello *h, const uint8_t *body)
 	const struct fab_key *key = key_find(h);
 	uint8_t proof[32];
 
+	ASSERT(h->server && h->at == HELLO_CHALLENGED);
 	fab__hello_proof(proof, key, label_client, &h->hello, &h->challenge);
 	if (CRYPTO_memcmp(proof, body, sizeof(proof)) != 0 || h->key_slot == FAB_KEY_NONE)
 		return fail(h, -EACCES, "the proof of the key is wrong");
+	ASSERT(key != fab__keys_nobody(h->keys));
 	h->client = fab__hello_joins(h) ? 0 : client_of(key, h->hello.client_id);
 	h->at = HELLO_DONE;
 	return 1;
@@ -471,6 +492,7 @@ static int welcome_step(struct fab_hello *h, const uint8_t *body)
 	struct fab_welcome_wire w;
 	uint64_t id;
 
+	ASSERT(!h->server && h->at == HELLO_PROVED); /* (2): the appliance has proved itself */
 	memcpy(&w, body, sizeof(w));
 	id = word(w.session_low, w.session_high);
 	if (id == 0 || (fab__hello_joins(h) && id != le64_get(h->hello.lane.session_id)))

@@ -11,7 +11,8 @@
  *  (1) At most one LIVE slot has any one id.
  *  (2) The content of a slot does not change before it is FREE again: sessions point into it.
  *  (3) Looking for an id touches every slot in the same way, and finds the null key if there is no
- *      such key: time and bytes reveal nothing about which ids exist.
+ *      such key: time and bytes reveal nothing about which ids exist
+ *      [test_fab_hello:an_unknown_id_looks_just_like_a_wrong_key].
  */
 #include "fabric/hello/fab_server_internal.h"
 
@@ -23,11 +24,13 @@
 
 static struct fab__secret *nobody(const struct fab__keys *keys)
 {
+	ASSERT(keys->secret);
 	return &keys->secret[keys->max];
 }
 
 static size_t secret_bytes(uint32_t keys_max)
 {
+	ASSERT(keys_max > 0 && keys_max <= FAB_KEYS_MAX);
 	return (keys_max + (size_t)1) * sizeof(struct fab__secret);
 }
 
@@ -36,6 +39,7 @@ int fab__keys_create(struct fab__keys *keys, uint32_t keys_max)
 	void *memory;
 	int err;
 
+	ASSERT(!keys->slot);
 	keys->slot = calloc(keys_max, sizeof(*keys->slot));
 	if (!keys->slot)
 		return -ENOMEM;
@@ -75,6 +79,7 @@ const struct fab_key *fab__keys_find(const struct fab__keys *keys,
 		found = good ? i : found;
 	}
 	*slot = found == keys->max ? FAB_KEY_NONE : found;
+	ASSERT(*slot == FAB_KEY_NONE || keys->slot[*slot].at == KEY_LIVE);
 	return &keys->secret[found].key;
 }
 
@@ -98,6 +103,7 @@ uint32_t fab__keys_slot_of(const struct fab__keys *keys, const char *id)
 
 const struct fab_rights *fab__keys_rights(const struct fab__keys *keys, uint32_t slot)
 {
+	ASSERT(slot < keys->max && keys->slot[slot].at != KEY_FREE);
 	return &keys->slot[slot].rights;
 }
 
@@ -105,6 +111,7 @@ const uint8_t *fab__keys_handle_secret(const struct fab__keys *keys, uint32_t sl
 {
 	const struct fab_rights *r = &keys->slot[slot].rights;
 
+	ASSERT(slot < keys->max && keys->slot[slot].at != KEY_FREE);
 	return r->subtree[0] || r->has_uid ? keys->secret[slot].handle_secret : NULL;
 }
 
@@ -112,17 +119,20 @@ struct fab__rate *fab__keys_rate(struct fab__keys *keys, uint32_t slot)
 {
 	struct fab__key_slot *s = &keys->slot[slot];
 
+	ASSERT(slot < keys->max && s->at != KEY_FREE);
 	return s->rights.ops_per_s || s->rights.bytes_per_s ? &s->rate : NULL;
 }
 
 void fab__keys_enter(struct fab__keys *keys, uint32_t slot)
 {
+	ASSERT(slot < keys->max);
 	ASSERT(keys->slot[slot].at == KEY_LIVE);
 	keys->slot[slot].sessions++;
 }
 
 static void slot_free(struct fab__keys *keys, uint32_t slot)
 {
+	ASSERT(keys->slot[slot].at == KEY_GONE && keys->slot[slot].sessions == 0); /* (2) */
 	secret_wipe(&keys->secret[slot], sizeof(keys->secret[slot]));
 	keys->slot[slot].at = KEY_FREE;
 	keys->slot[slot].rights = (struct fab_rights){ 0 };
@@ -131,6 +141,7 @@ static void slot_free(struct fab__keys *keys, uint32_t slot)
 
 void fab__keys_leave(struct fab__keys *keys, uint32_t slot)
 {
+	ASSERT(slot < keys->max && keys->slot[slot].at != KEY_FREE);
 	ASSERT(keys->slot[slot].sessions > 0);
 	if (--keys->slot[slot].sessions == 0 && keys->slot[slot].at == KEY_GONE)
 		slot_free(keys, slot);
@@ -180,6 +191,7 @@ static int slot_end(struct fab__keys *keys, uint32_t slot)
 {
 	uint32_t sessions = keys->slot[slot].sessions;
 
+	ASSERT(slot < keys->max && keys->slot[slot].at == KEY_LIVE);
 	keys->slot[slot].at = KEY_GONE;
 	if (sessions == 0)
 		slot_free(keys, slot);
@@ -209,6 +221,8 @@ int fab__keys_set(struct fab__keys *keys, const struct fab_grant *grant, uint32_
 		(void)slot_end(keys, old); /* (1) */
 		*ended = old;
 	}
+	ASSERT(keys->slot[slot].at == KEY_FREE && keys->slot[slot].sessions == 0); /* (2) */
+	ASSERT(fab__keys_slot_of(keys, grant->key.id) == FAB_KEY_NONE);            /* (1) */
 	keys->slot[slot].at = KEY_LIVE;
 	keys->slot[slot].rights = grant->rights;
 	keys->secret[slot].key = grant->key;
@@ -226,5 +240,6 @@ int fab__keys_remove(struct fab__keys *keys, const char *id, uint32_t *ended)
 
 bool fab__keys_is_live(const struct fab__keys *keys, uint32_t slot)
 {
+	ASSERT(slot < keys->max);
 	return keys->slot[slot].at == KEY_LIVE;
 }

@@ -15,7 +15,8 @@
  *  (1) A session exists while a connection of it has a place.
  *  (2) No two connections have one number, except for one that was told to end.
  *  (3) A session's key is valid as long as the key that began the session.
- *  (4) A quarter of all places is never given to lanes: they cannot keep out another client.
+ *  (4) A quarter of all places is never given to lanes: they cannot keep out another client
+ *      [test_fab_lanes:lanes_leave_a_quarter_of_all_places_to_others].
  */
 #include "fabric/hello/fab_server_internal.h"
 
@@ -98,6 +99,7 @@ int fab__lanes_secret(const struct fab__lanes *lanes, const char *id, uint8_t se
 static struct fab__session_secret *secret_of(const struct fab__lanes *lanes,
 					     const struct fab__lanes_of *of)
 {
+	ASSERT(of->id && (of->id & PLACE_MASK) < lanes->max);
 	return &lanes->secret[of->id & PLACE_MASK];
 }
 
@@ -107,6 +109,7 @@ static void secret_make(struct fab__lanes *lanes, const struct fab__lanes_of *of
 	const uint8_t *handles = fab__keys_handle_secret(lanes->keys, of->key_slot);
 	struct fab__session_secret *secret = secret_of(lanes, of);
 
+	ASSERT(lanes->keys->slot[of->key_slot].at == KEY_LIVE); /* (3) */
 	secret->key = *key;
 	fab__hello_session_key(h, key, secret->key.secret);
 	secret->confined = handles;
@@ -120,6 +123,7 @@ uint64_t fab__lanes_begin(struct fab__lanes *lanes, const struct fab_hello *h)
 	uint32_t i, slot;
 	const struct fab_key *key = fab__keys_find(lanes->keys, h->key_id, h->local, &slot);
 
+	ASSERT(!fab__hello_joins(h) && h->at == HELLO_DONE);
 	for (i = 0; lanes->of[i].id; i++)
 		ASSERT(i + 1 < lanes->max); /* as many as there are places */
 	ASSERT(slot == h->key_slot);
@@ -145,7 +149,9 @@ int fab__lanes_may_enter(const struct fab__lanes *lanes, const struct fab_hello 
 	const struct fab__lanes_of *of = session_find(lanes, le64_get(h->hello.lane.session_id));
 	uint16_t number = le16_get(h->hello.lane.number);
 
-	ASSERT(of); /* its key was just proved */
+	ASSERT(of);                                          /* its key was just proved */
+	ASSERT(of->count > 0 && of->count <= FAB_LANES_MAX); /* (1) */
+	ASSERT(number < FAB_LANES_MAX);
 	*holder = NULL;
 	if (h->transport == FAB_TRANSPORT_SHM || of->is_shm)
 		return -EOPNOTSUPP;
@@ -158,6 +164,7 @@ int fab__lanes_may_enter(const struct fab__lanes *lanes, const struct fab_hello 
 
 static void session_end(struct fab__lanes *lanes, struct fab__lanes_of *of)
 {
+	ASSERT(of && of->id);
 	ASSERT(of && of->count == 0);
 	secret_wipe(secret_of(lanes, of), sizeof(*lanes->secret));
 	*of = (struct fab__lanes_of){ 0 };
@@ -169,6 +176,9 @@ void fab__lanes_enter(struct fab__lanes *lanes, struct fab__session *s, uint32_t
 	const struct fab__session_secret *secret;
 
 	ASSERT(of && of->count < lanes->lanes_max);
+	ASSERT(number < lanes->lanes_max);
+	ASSERT(!of->lane[number] || of->lane[number]->control.lost_told); /* (2) */
+	ASSERT(lanes->keys->slot[of->key_slot].at == KEY_LIVE);           /* (3) */
 	secret = secret_of(lanes, of);
 	s->pub.scope = secret->confined ? &secret->scope : NULL;
 	of->count++;
@@ -182,6 +192,7 @@ void fab__lanes_leave(struct fab__lanes *lanes, struct fab__session *s)
 {
 	struct fab__lanes_of *of = session_find(lanes, s->pub.id);
 
+	ASSERT(s->pub.lane < FAB_LANES_MAX);
 	ASSERT(of && of->count > 0 && s->control.in_session);
 	s->control.in_session = false;
 	if (of->lane[s->pub.lane] == s)
@@ -192,5 +203,6 @@ void fab__lanes_leave(struct fab__lanes *lanes, struct fab__session *s)
 
 void fab__lanes_undo(struct fab__lanes *lanes, uint64_t id)
 {
+	ASSERT(id != 0);
 	session_end(lanes, session_find(lanes, id));
 }

@@ -39,6 +39,7 @@ void fab__scope_init(struct fab__scope *scope, const uint8_t handle_secret[FAB_K
 	uint8_t key[32];
 	le64 id = le64_of(client);
 
+	ASSERT(rights->gids <= FAB_GROUPS_MAX);
 	if (client)
 		memcpy(text.who, &id, sizeof(id));
 	else

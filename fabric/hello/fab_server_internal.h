@@ -401,6 +401,7 @@ struct fab_control {              /* one for all cores */
 	struct list pools_making;
 	struct fab_rdma_server rdma;
 	uint64_t now_ns;                              /* of the last step */
+	uint32_t self_check;                          /* steps, in variants with WK_DEBUG */
 	char refusals[FAB_REFUSALS_MAX][FAB_WHY_MAX]; /* lines that are due */
 	uint32_t refusal_count;
 	char notices[FAB_REFUSALS_MAX][FAB_WHY_MAX]; /* ... that tell of no refusal */
@@ -439,6 +440,7 @@ struct fab_server { /* of one core */
 	int epoll_fd;
 	int wake_fd; /* control wakes the core */
 	struct fab_server_stat stat;
+	uint32_t self_check; /* polls, in variants with WK_DEBUG */
 	/* between the two */
 	struct spsc to_core;
 	struct spsc to_control;
@@ -516,6 +518,8 @@ must_check int fab__control_open(struct fab_server *srv, struct fab_guest *g);
 /* Ends the earlier connections of a client: all its sessions, or, for a lane, the lane of the same
  * number.  Returns true if none is left. */
 must_check bool fab__control_alone(struct fab_server *srv, const struct fab_hello *h);
+/* Counts the place of a session that begins; `first`: of the first of its session's lanes. */
+void fab__control_take(struct fab__session *s, bool first);
 void fab__control_input(struct fab__session *s);
 void fab__control_lost(struct fab__session *s); /* its peer is gone */
 void fab__control_messages(struct fab_server *srv);
@@ -523,6 +527,16 @@ void fab__control_messages(struct fab_server *srv);
 void fab__control_pools_step(struct fab_server *srv);
 must_check uint32_t fab__control_pool_events(struct fab_server *srv,
 					     struct fab_control_event *events, uint32_t events_max);
+
+/*
+ * fab_server_check.c counts again what is counted, each FAB_CHECK_TURNS turns of the core, or of
+ * the control side, in variants with WK_DEBUG.
+ */
+#ifdef WK_DEBUG
+#define FAB_CHECK_TURNS 64u
+void fab__server_check(const struct fab_server *srv);
+void fab__control_check(const struct fab_control *c);
+#endif
 
 /* fab_server.c */
 /* The session's memory is not used any more: its pages are returned to the kernel. */

@@ -53,6 +53,7 @@ static struct fab_rdma *rdma_of(struct fab_link *link)
 
 static wk_cold int broken(struct fab_rdma *r, int err)
 {
+	ASSERT(err < 0);
 	if (!r->err)
 		r->err = err;
 	return r->err;
@@ -64,6 +65,7 @@ static uint8_t *send_place(const struct fab_rdma *r, uint32_t seq)
 {
 	uint32_t place = r->receives_max + (seq & (r->plan.limits.depth - 1));
 
+	ASSERT(r->capsules && is_pow2(r->plan.limits.depth));
 	return r->capsules + (size_t)place * FAB_SLOT_BYTES;
 }
 
@@ -74,6 +76,7 @@ static bool key_of(const struct fab_rdma *r, const void *at, uint32_t bytes, uin
 	uint32_t count = atomic_load_explicit(&dev->mr_count, memory_order_acquire); /* A1 */
 	uintptr_t from = (uintptr_t)at;
 
+	ASSERT(count <= FAB_RDMA_RANGES_MAX && bytes > 0);
 	for (uint32_t i = 0; i <= count; i++) {
 		const struct ibv_mr *mr = i < count ? dev->mrs[i] : r->longs_mr;
 
@@ -96,6 +99,7 @@ static uint32_t capsule_build(uint8_t *at, struct fab_tx *tx)
 {
 	uint32_t bytes = fab__rdma_capsule_bytes(tx), header = (uint32_t)sizeof(tx->hdr);
 
+	ASSERT(bytes >= header && bytes <= FAB_SLOT_BYTES);
 	if (tx->body)
 		tx->hdr.body.crc32c = le32_of(crc32c(tx->body, tx->body_bytes));
 	tx->hdr.check = le32_of(fab__hdr_check(&tx->hdr));
@@ -129,6 +133,7 @@ static int work_build(struct fab_rdma *r, const struct fab_rdma_work *work, stru
 	const uint8_t *at = (const uint8_t *)tx->payload + work->at;
 	uint32_t key;
 
+	ASSERT(work->op == FAB_RDMA_SEND || work->at + work->bytes <= tx->payload_bytes);
 	*wr = (struct ibv_send_wr){
 		.wr_id = work->seq,
 		.sg_list = sge,
@@ -161,6 +166,7 @@ static int post(struct fab_rdma *r)
 	struct fab_rdma_work work;
 	int n = POST_MAX;
 
+	ASSERT(r->qp || r->err || r->closed);
 	while (n == POST_MAX && !r->err && !r->closed) {
 		for (n = 0; n < POST_MAX && fab__rdma_plan_next(&r->plan, &work); n++) {
 			if (work_build(r, &work, &wr[n], &sge[n]))
@@ -178,6 +184,7 @@ static int post(struct fab_rdma *r)
 
 static uint8_t *receive_place(const struct fab_rdma *r, uint64_t count)
 {
+	ASSERT(r->receives_max > 0 && r->capsules);
 	return r->capsules + (size_t)(count % r->receives_max) * FAB_SLOT_BYTES;
 }
 
@@ -190,6 +197,7 @@ static int receives_post(struct fab_rdma *r)
 
 	while (n == POST_MAX && !r->err && !r->closed) {
 		n = min_u32(r->receives - (uint32_t)(r->posted - r->freed), POST_MAX);
+		ASSERT(r->posted - r->freed <= r->receives); /* (1) */
 		for (uint32_t i = 0; i < n; i++) {
 			uint64_t place = (r->posted + i) % r->receives_max;
 
@@ -206,6 +214,7 @@ static int receives_post(struct fab_rdma *r)
 			return broken(r, -ECONNRESET);
 		r->posted += n;
 	}
+	ASSERT(r->taken <= r->done && r->done <= r->posted);
 	return r->err;
 }
 
@@ -254,6 +263,7 @@ static int poll(struct fab_rdma *r)
 	struct ibv_wc wc[FAB_RDMA_CQES_MAX];
 	int n = FAB_RDMA_CQES_MAX, all = 0;
 
+	ASSERT(r->cq);
 	while (n == FAB_RDMA_CQES_MAX && !r->err && !r->closed) {
 		n = r->v->poll_cq(r->cq, FAB_RDMA_CQES_MAX, wc);
 		if (unlikely(n < 0))
@@ -273,6 +283,8 @@ static int capsule_take(struct fab_rdma *r, struct fab_hdr_wire *out)
 	uint32_t left = r->received_bytes[r->taken % r->receives_max] - r->taken_bytes, body;
 	const uint8_t *at = receive_place(r, r->taken) + r->taken_bytes;
 
+	ASSERT(r->taken < r->done &&
+	       r->taken_bytes <= r->received_bytes[r->taken % r->receives_max]);
 	if (unlikely(left < sizeof(*out)))
 		return broken(r, -EPROTO);
 	memcpy(out, at, sizeof(*out));
@@ -303,12 +315,14 @@ static int rdma_recv_header(struct fab_link *link, struct fab_hdr_wire *out)
 		if (r->taken == r->done)
 			return r->err; /* (3) */
 	}
+	ASSERT(r->freed <= r->taken && r->taken < r->done); /* (3) */
 	return capsule_take(r, out);
 }
 
 /* A long body is read from where the peer keeps them. */
 static int body_fetch(struct fab_rdma *r, uint32_t slot, void *dst, uint32_t size_bytes)
 {
+	ASSERT(!r->body_out && !r->plan.body_here);
 	if (slot >= r->longs_count || size_bytes > FAB_LONG_BODY_MAX)
 		return broken(r, -EPROTO);
 	r->body = (struct fab_tx){
@@ -327,6 +341,7 @@ static int rdma_recv_bytes(struct fab_link *link, uint32_t slot, void *dst, uint
 {
 	struct fab_rdma *r = rdma_of(link);
 
+	ASSERT(size_bytes > FAB_BODY_MAX || r->behind);
 	if (size_bytes <= FAB_BODY_MAX) {
 		/* Invariant of recv_header(): this many bytes have arrived. */
 		memcpy(dst, r->behind, size_bytes);
@@ -350,6 +365,7 @@ static int rdma_send(struct fab_link *link, struct fab_tx *tx)
 {
 	struct fab_rdma *r = rdma_of(link);
 
+	DASSERT(tx != &r->body && tx != &r->probe);
 	if (unlikely(r->closed)) {
 		list_init(&tx->node);
 		list_push_back(&r->plan.done, &tx->node);
@@ -378,6 +394,7 @@ static int rdma_flush(struct fab_link *link)
 	struct fab_rdma *r = rdma_of(link);
 	int err;
 
+	ASSERT(r->freed <= r->taken && r->taken <= r->done);
 	r->freed = r->taken; /* no capsule is read while others are sent */
 	err = receives_post(r);
 	return err ? err : post(r);
@@ -389,6 +406,7 @@ static void channel_drain(struct fab_rdma *r)
 	struct ibv_cq *cq;
 	void *context;
 
+	ASSERT(r->channel);
 	while (r->v->get_cq_event(r->channel, &cq, &context) == 0)
 		r->v->ack_cq_events(cq, 1);
 }
@@ -417,6 +435,7 @@ static void rdma_close(struct fab_link *link)
 {
 	struct fab_rdma *r = rdma_of(link);
 
+	ASSERT(!r->closed);
 	r->closed = true;
 	broken(r, -ECONNRESET);
 	if (r->server)
@@ -448,7 +467,7 @@ void fab__rdma_link_init(struct fab_rdma *r, const struct fab_verbs *v, bool ser
 
 void fab__rdma_halted(struct fab_rdma *r)
 {
-	ASSERT(r->closed && !r->qp);
+	ASSERT(r->closed && !r->qp); /* (2) */
 	fab__rdma_plan_abort(&r->plan);
 	r->body_out = false;
 }
@@ -461,6 +480,7 @@ void fab__rdma_halted(struct fab_rdma *r)
  */
 void fab__rdma_probe(struct fab_rdma *r)
 {
+	ASSERT(r->plan.limits.depth > 0);
 	if (r->err || r->closed || r->probe_out || fab__rdma_plan_waits(&r->plan))
 		return;
 	r->probe = (struct fab_tx){ .kind = FAB_TX_PROBE };
@@ -483,6 +503,7 @@ void fab__rdma_timeout_set(const struct fab_verbs *v, struct rdma_cm_id *id)
 /* Something new, or make the channel say when there is. */
 static int hello_wait(struct fab_rdma *r)
 {
+	ASSERT(r->taken == r->done);
 	if (poll(r) > 0 || r->err)
 		return 0;
 	channel_drain(r);
@@ -495,6 +516,7 @@ ssize_t fab__rdma_hello_recv(struct fab_rdma *r, void *dst, uint32_t size_bytes)
 {
 	uint32_t bytes;
 
+	ASSERT(size_bytes > 0);
 	while (r->taken == r->done) { /* not completions of sends */
 		int err = hello_wait(r);
 
@@ -504,6 +526,7 @@ ssize_t fab__rdma_hello_recv(struct fab_rdma *r, void *dst, uint32_t size_bytes)
 			return r->err;
 	}
 	bytes = r->received_bytes[r->taken % r->receives_max];
+	ASSERT(bytes <= FAB_SLOT_BYTES);
 	ASSERT(r->hello_at <= bytes);
 	size_bytes = min_u32(size_bytes, bytes - r->hello_at);
 	memcpy(dst, receive_place(r, r->taken) + r->hello_at, size_bytes);

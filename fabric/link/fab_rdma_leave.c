@@ -84,6 +84,7 @@ bool fab__rdma_port_up(const struct fab_verbs *v, const struct rdma_cm_id *id)
 {
 	struct ibv_port_attr port;
 
+	ASSERT(v && id);
 	if (!id->verbs)
 		return true;
 	memset(&port, 0, sizeof(port));
@@ -118,6 +119,7 @@ bool fab__rdma_may_speak(const struct fab_verbs *v, const struct rdma_cm_id *id)
 
 static void destroy(struct left *l)
 {
+	ASSERT(l->id && !l->id->context); /* (1) */
 	(void)l->v->destroy_id(l->id);
 	if (l->cm)
 		l->v->destroy_event_channel(l->cm);
@@ -129,6 +131,7 @@ void fab__rdma_leave(const struct fab_verbs *v, struct rdma_cm_id *id,
 	struct left now = { .v = v, .id = id, .cm = cm, .owner = getpid() };
 	struct left *l = NULL;
 
+	ASSERT(v && id);
 	id->context = NULL;
 	if (unreachable || !fab__rdma_may_speak(v, id))
 		l = malloc(sizeof(*l));
@@ -147,6 +150,7 @@ static bool is_due(struct left *l, uint64_t now_ns)
 {
 	bool is_up;
 
+	ASSERT(l->id);
 	if (l->due_ns > now_ns || l->owner != getpid())
 		return false;
 	is_up = l->due_ns > 0 && fab__rdma_may_speak(l->v, l->id);
@@ -184,6 +188,7 @@ void fab__rdma_leave_step(uint64_t now_ns)
 
 void fab__rdma_leave_all(const struct rdma_event_channel *cm)
 {
+	ASSERT(cm);
 	sweep(cm, 0);
 }
 

@@ -43,6 +43,7 @@
 
 static int say(char why[FAB_WHY_MAX], int err, const char *what)
 {
+	ASSERT(err < 0);
 	snprintf(why, FAB_WHY_MAX, "RDMA: %s: %s", what, strerror(-err));
 	return err;
 }
@@ -97,6 +98,7 @@ void fab__rdma_device_close(struct fab_rdma_device *dev)
 {
 	uint32_t count = atomic_load_explicit(&dev->mr_count, memory_order_relaxed);
 
+	ASSERT(count <= FAB_RDMA_RANGES_MAX);
 	for (uint32_t i = 0; i < count; i++)
 		(void)dev->v->dereg_mr(dev->mrs[i]);
 	if (dev->pd)
@@ -111,6 +113,7 @@ void fab__rdma_device_put(struct fab_rdma_device *dev, bool child)
 	ASSERT(dev->users > 0);
 	if (--dev->users > 0)
 		return;
+	ASSERT(dev->users == 0); /* fab_rdma_async.c (2) */
 	if (!child && (of_client || dev->gone))
 		fab__rdma_device_close(dev);
 	if (of_client)
@@ -122,6 +125,7 @@ int fab__rdma_device_add(struct fab_rdma_device *dev, void *base, uint64_t size_
 	uint32_t count = atomic_load_explicit(&dev->mr_count, memory_order_relaxed);
 	struct ibv_mr *mr;
 
+	ASSERT(dev->pd && count <= FAB_RDMA_RANGES_MAX);
 	if (count == FAB_RDMA_RANGES_MAX)
 		return -ENOSPC;
 	mr = dev->v->reg_mr(dev->pd, base, size_bytes, LOCAL_ONLY);
@@ -136,6 +140,7 @@ int fab__rdma_device_add(struct fab_rdma_device *dev, void *base, uint64_t size_
 
 static uint32_t pow2_down(uint32_t v)
 {
+	ASSERT(v > 0);
 	while (v & (v - 1))
 		v &= v - 1;
 	return v;
@@ -156,6 +161,7 @@ static int chunk_of(const struct fab_verbs *v, const struct rdma_cm_id *id, uint
 	*out = min_u32(port.max_msg_sz, CHUNK_MAX);
 	if (*out >= BLOCK_SIZE)
 		*out = (uint32_t)align_down(*out, BLOCK_SIZE);
+	ASSERT(*out <= CHUNK_MAX);
 	return *out >= FAB_SLOT_BYTES ? 0 : -EOPNOTSUPP;
 }
 
@@ -176,6 +182,8 @@ static int limits_of(struct fab_rdma *r, const struct fab_rdma_cfg *cfg,
 		.pass_max = FAB_RDMA_PASS_MAX,
 	};
 	out->signal_every = min_u32(SIGNAL_MAX, out->depth / 4);
+	ASSERT(out->depth >= DEPTH_MIN && out->depth <= DEPTH_MAX);
+	ASSERT(out->signal_every > 0 && r->receives_max > 0);
 	return chunk_of(r->v, r->id, &out->chunk_max);
 }
 
@@ -185,6 +193,7 @@ static int qp_create(struct fab_rdma *r, struct fab_rdma_limits *limits)
 	static const uint32_t tries[] = { INLINE_WANT, 128, 64, 0 };
 	int err = -EINVAL;
 
+	ASSERT(r->cq && !r->qp);
 	for (uint32_t i = 0; i < ARRAY_LEN(tries) && err; i++) {
 		struct ibv_qp_init_attr attr = {
 			.qp_context = r,
@@ -216,6 +225,7 @@ static uint64_t capsules_bytes(uint32_t receives, uint32_t sends)
 
 uint64_t fab__rdma_bytes(uint32_t receives, uint32_t sends)
 {
+	ASSERT(receives > 0 && sends > 0);
 	return sizeof(struct fab_rdma) + capsules_bytes(receives, sends) +
 	       sends * sizeof(struct fab_rdma_posted) + receives * sizeof(uint32_t) +
 	       (uint64_t)(receives + sends) * WORK_BYTES;
@@ -223,6 +233,7 @@ uint64_t fab__rdma_bytes(uint32_t receives, uint32_t sends)
 
 static int capsules_create(struct fab_rdma *r, uint32_t sends)
 {
+	ASSERT(sends > 0 && !r->capsules);
 	r->capsules_bytes = capsules_bytes(r->receives_max, sends);
 	r->capsules = mmap(NULL, r->capsules_bytes, PROT_READ | PROT_WRITE,
 			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -246,6 +257,7 @@ static int parts_create(struct fab_rdma *r, const struct fab_rdma_cfg *cfg, char
 	struct fab_rdma_limits limits;
 	int err = limits_of(r, cfg, &limits);
 
+	ASSERT(!r->channel && !r->cq);
 	if (err)
 		return say(why, err, "the port");
 	r->channel = r->v->create_comp_channel(r->id->verbs);
@@ -273,6 +285,7 @@ static int device_own(struct fab_rdma *r, char why[FAB_WHY_MAX])
 {
 	int err;
 
+	ASSERT(!r->server);
 	r->device = calloc(1, sizeof(*r->device));
 	if (!r->device)
 		return say(why, -ENOMEM, "a device");
@@ -288,6 +301,7 @@ int fab__rdma_open(struct fab_rdma **out, const struct fab_verbs *v, struct rdma
 	struct fab_rdma *r = calloc(1, sizeof(*r));
 	int err = 0;
 
+	ASSERT(!cfg->server || cfg->device);
 	if (!r)
 		return say(why, -ENOMEM, "a connection");
 	fab__rdma_link_init(r, v, cfg->server);
@@ -319,6 +333,7 @@ void fab__rdma_halt(struct fab_rdma *r)
 {
 	if (!r->qp)
 		return;
+	ASSERT(r->id);
 	if (r->established && !r->unreachable && fab__rdma_may_speak(r->v, r->id))
 		(void)r->v->disconnect(r->id);
 	r->v->destroy_qp(r->id);
@@ -327,6 +342,7 @@ void fab__rdma_halt(struct fab_rdma *r)
 
 void fab__rdma_forget(struct fab_rdma *r)
 {
+	ASSERT(!r->device || r->device->users > 0);
 	if (r->capsules)
 		munmap(r->capsules, r->capsules_bytes);
 	free(r->ring);
@@ -348,6 +364,7 @@ static struct fab_rdma_offered *offered_find(struct fab_rdma_device *dev, const 
 {
 	struct fab_rdma_offered *free_one = NULL;
 
+	ASSERT(memory && size_bytes > 0);
 	for (uint32_t i = 0; i < FAB_POOLS_MAX; i++) {
 		struct fab_rdma_offered *o = &dev->offered[i];
 
@@ -363,6 +380,7 @@ static struct ibv_mr *pool_reg(struct fab_rdma *r, void *memory, uint64_t size_b
 {
 	struct fab_rdma_offered *o = offered_find(r->device, memory, size_bytes);
 
+	ASSERT(r->device && size_bytes > 0);
 	if (o && o->mr) {
 		o->users++;
 		return o->mr;
@@ -381,6 +399,7 @@ static void pool_dereg(struct fab_rdma *r, struct ibv_mr *mr)
 
 		if (o->mr != mr)
 			continue;
+		ASSERT(o->users > 0);
 		if (--o->users > 0)
 			return;
 		o->mr = NULL;
@@ -395,6 +414,7 @@ void fab__rdma_free(struct fab_rdma *r)
 	void *context;
 
 	fab__rdma_halt(r); /* (1) */
+	ASSERT(!r->qp);    /* (1) */
 	dereg(v, r->capsules_mr);
 	dereg(v, r->longs_mr);
 	for (uint32_t i = 0; i < FAB_POOLS_MAX; i++)
@@ -419,6 +439,7 @@ void fab__rdma_free(struct fab_rdma *r)
 
 static struct ibv_mr **mr_place(struct fab_rdma *r, uint32_t region)
 {
+	ASSERT(r->device);
 	ASSERT(region <= FAB_POOLS_MAX);
 	return region == 0 ? &r->longs_mr : &r->pool_mrs[region - 1];
 }
@@ -428,6 +449,7 @@ int fab__rdma_offer(struct fab_rdma *r, uint32_t region, void *memory, uint64_t 
 {
 	struct ibv_mr **mr = mr_place(r, region);
 
+	ASSERT(memory && size_bytes > 0);
 	ASSERT(!r->server && !*mr);
 	if (region == 0)
 		*mr = r->v->reg_mr(r->device->pd, memory, size_bytes, OFFERED);
@@ -441,6 +463,7 @@ int fab__rdma_offer(struct fab_rdma *r, uint32_t region, void *memory, uint64_t 
 
 int fab__rdma_longs(struct fab_rdma *r, void *memory, uint64_t size_bytes)
 {
+	ASSERT(memory && size_bytes > 0);
 	ASSERT(r->server && !r->longs_mr);
 	r->longs_mr = r->v->reg_mr(r->device->pd, memory, size_bytes, LOCAL_ONLY);
 	return r->longs_mr ? 0 : errno_now();

@@ -59,6 +59,7 @@ static bool is_write(const struct fab_tx *tx)
 
 void fab__rdma_plan_add(struct fab_rdma_plan *plan, struct fab_tx *tx)
 {
+	ASSERT(tx->kind != FAB_TX_FETCH || tx->payload_bytes > 0);
 	ASSERT(!is_read(tx) || plan->limits.reads_max > 0);
 	ASSERT(tx->kind != FAB_TX_PART || tx->payload_bytes > 0);
 	list_init(&tx->node);
@@ -67,7 +68,36 @@ void fab__rdma_plan_add(struct fab_rdma_plan *plan, struct fab_tx *tx)
 
 static bool full(const struct fab_rdma_plan *plan)
 {
+	ASSERT(plan->posted - plan->retired <= plan->limits.depth); /* (1) */
 	return plan->posted - plan->retired == plan->limits.depth;
+}
+
+/* Counts again what counters say, in variants that look for our own mistakes. */
+static void self_check(const struct fab_rdma_plan *plan)
+{
+#ifdef WK_DEBUG
+	uint32_t packed = 0, bytes = 0, reads = 0, signals = 0, in_a_row = 0;
+	struct list *pos;
+
+	list_for_each (pos, &plan->pack) {
+		packed++;
+		bytes += fab__rdma_capsule_bytes(list_entry(pos, struct fab_tx, node));
+	}
+	ASSERT(packed == plan->pack_count && bytes == plan->pack_bytes); /* (4) */
+	for (uint32_t seq = plan->retired; seq != plan->posted; seq++) {
+		const struct fab_rdma_posted *p = &plan->ring[seq & (plan->limits.depth - 1)];
+
+		reads += p->is_read;
+		signals += p->signalled;
+		in_a_row = p->signalled ? 0 : in_a_row + 1;
+		ASSERT(!p->tx || !list_linked(&p->tx->node)); /* (2) */
+		ASSERT(in_a_row < plan->limits.signal_every); /* (1) */
+	}
+	ASSERT(reads == plan->reads_out && signals == plan->signals_out);
+	ASSERT(reads <= plan->limits.reads_max);
+#else
+	(void)plan;
+#endif
 }
 
 /* Of capsules and writes; then only reads can be posted, each of which is signalled. */
@@ -88,6 +118,7 @@ static void pack_fill(struct fab_rdma_plan *plan)
 
 	while ((tx = first(&plan->out)) != NULL && !is_write(tx)) {
 		uint32_t bytes = fab__rdma_capsule_bytes(tx);
+		ASSERT(bytes <= sizeof(tx->hdr) + FAB_BODY_MAX);
 
 		if (plan->pack_count > 0 && plan->pack_bytes + bytes > plan->limits.pack_max)
 			return;
@@ -103,6 +134,8 @@ static bool pack_leaves(const struct fab_rdma_plan *plan)
 {
 	const struct fab_tx *next = first(&plan->out);
 
+	ASSERT((plan->pack_count == 0) == (plan->pack_bytes == 0)); /* (4) */
+	ASSERT(plan->passed <= plan->limits.pass_max);
 	if (plan->pack_count == 0)
 		return false;
 	return !next || !is_write(next) ||
@@ -113,6 +146,7 @@ static void pack_cut(struct fab_rdma_plan *plan, struct fab_rdma_work *out)
 {
 	struct list *node;
 
+	ASSERT(plan->pack_count > 0 && out->op == FAB_RDMA_SEND);
 	out->tx = first(&plan->pack);
 	out->count = plan->pack_count;
 	out->bytes = plan->pack_bytes;
@@ -128,9 +162,11 @@ static void cut(struct fab_rdma_work *out, struct list *queue, uint32_t *at, uin
 {
 	struct fab_tx *tx = list_entry(queue->next, struct fab_tx, node);
 
+	ASSERT(*at <= tx->payload_bytes);
 	out->tx = tx;
 	out->at = *at;
 	out->bytes = min_u32(tx->payload_bytes - *at, chunk_max);
+	ASSERT(out->bytes > 0 || tx->kind == FAB_TX_PROBE);
 	*at += out->bytes;
 	if (*at < tx->payload_bytes)
 		return;
@@ -143,6 +179,8 @@ static void post(struct fab_rdma_plan *plan, struct fab_rdma_work *out)
 	bool last = out->op != FAB_RDMA_SEND && out->at + out->bytes == out->tx->payload_bytes;
 	struct fab_rdma_posted *p = &plan->ring[plan->posted & (plan->limits.depth - 1)];
 
+	ASSERT(!full(plan));                           /* (1) */
+	ASSERT(!last || !list_linked(&out->tx->node)); /* (2) */
 	out->seq = plan->posted++;
 	*p = (struct fab_rdma_posted){
 		.tx = last ? out->tx : NULL,
@@ -159,6 +197,7 @@ static void post(struct fab_rdma_plan *plan, struct fab_rdma_work *out)
 	plan->signals_out++;
 	plan->unsignalled = 0;
 	plan->holds = false; /* (3) */
+	ASSERT(plan->signals_out <= plan->limits.depth);
 }
 
 bool fab__rdma_plan_next(struct fab_rdma_plan *plan, struct fab_rdma_work *out)
@@ -179,7 +218,9 @@ bool fab__rdma_plan_next(struct fab_rdma_plan *plan, struct fab_rdma_work *out)
 		out->op = FAB_RDMA_READ;
 		cut(out, &plan->reads, &plan->reads_at, l->chunk_max);
 		plan->reads_out++;
+		ASSERT(plan->reads_out <= l->reads_max);
 	} else {
+		ASSERT(!plan->holds); /* (3) */
 		return false;
 	}
 	post(plan, out);
@@ -192,6 +233,7 @@ int fab__rdma_plan_done(struct fab_rdma_plan *plan, uint32_t seq)
 		return -EPROTO;
 	while (plan->retired != seq + 1) {
 		struct fab_rdma_posted *p = &plan->ring[plan->retired & (plan->limits.depth - 1)];
+		ASSERT(plan->reads_out >= p->is_read && plan->signals_out >= p->signalled);
 
 		if (p->tx && p->tx->kind == FAB_TX_BODY)
 			plan->body_here = true;
@@ -201,10 +243,12 @@ int fab__rdma_plan_done(struct fab_rdma_plan *plan, uint32_t seq)
 		plan->signals_out -= p->signalled;
 		plan->retired++;
 	}
+	self_check(plan);
 	if (plan->retired == plan->posted) {
 		plan->unsignalled = 0;
 		plan->holds = false;
 	}
+	ASSERT(plan->posted - plan->retired <= plan->limits.depth);
 	return 0;
 }
 
@@ -230,4 +274,6 @@ void fab__rdma_plan_abort(struct fab_rdma_plan *plan)
 	plan->passed = 0;
 	plan->out_at = 0;
 	plan->reads_at = 0;
+	ASSERT(plan->posted == plan->retired && plan->signals_out == 0);
+	ASSERT(list_empty(&plan->out) && list_empty(&plan->pack) && list_empty(&plan->reads));
 }

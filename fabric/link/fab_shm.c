@@ -27,8 +27,10 @@
  * a send with MSG_DONTWAIT does not wait, whatever the reader does.
  *
  * Invariants:
- *  (1) Data written by the other side is copied once, and only the copy is used.
- *  (2) No word in shared memory is used as an index or a length, except after (1) and a check.
+ *  (1) Data written by the other side is copied once, and only the copy is used
+ *      [test_fab_hostile:what_was_checked_cannot_be_changed_afterwards].
+ *  (2) No word in shared memory is used as an index or a length, except after (1) and a check
+ *      [test_fab_hostile:garbage_in_the_ring_costs_only_its_own_session].
  */
 #include "fabric/fab_internal.h"
 
@@ -46,6 +48,7 @@ static uint32_t pow2_up(uint32_t v)
 {
 	uint32_t p = 1;
 
+	ASSERT(v > 0 && v <= 1u << 31);
 	while (p < v)
 		p <<= 1;
 	return p;
@@ -55,6 +58,7 @@ void fab__shm_layout(struct fab_shm_layout *out, const struct fab_limits *limits
 {
 	uint32_t c = pow2_up(limits->credits);
 
+	ASSERT(limits->credits <= FAB_CREDITS_MAX && limits->long_bodies <= FAB_LONG_MAX);
 	out->request_slots = 4 * c;
 	out->reply_slots = c;
 	out->requests_at = BLOCK_SIZE;
@@ -63,12 +67,14 @@ void fab__shm_layout(struct fab_shm_layout *out, const struct fab_limits *limits
 	out->bodies_at =
 		out->replies_at + align_up((uint64_t)out->reply_slots * FAB_SLOT_BYTES, BLOCK_SIZE);
 	out->size_bytes = out->bodies_at + (uint64_t)limits->long_bodies * FAB_LONG_BODY_MAX;
+	ASSERT(out->size_bytes % BLOCK_SIZE == 0 && out->bodies_at % BLOCK_SIZE == 0);
 }
 
 /* ---- one direction ------------------------------------------------------------------ */
 
 static void ring_init(struct fab_ring *r, uint8_t *slots, uint32_t slot_count, void *bell)
 {
+	ASSERT((uintptr_t)slots % 64 == 0 && (uintptr_t)bell % 64 == 0);
 	ASSERT(is_pow2(slot_count));
 	*r = (struct fab_ring){
 		.slots = slots,
@@ -80,11 +86,13 @@ static void ring_init(struct fab_ring *r, uint8_t *slots, uint32_t slot_count, v
 
 static uint8_t *ring_slot(const struct fab_ring *r)
 {
+	DASSERT(r->at <= r->mask);
 	return r->slots + (size_t)r->at * FAB_SLOT_BYTES;
 }
 
 static _Atomic uint32_t *slot_lap(uint8_t *slot)
 {
+	DASSERT((uintptr_t)slot % 64 == 0);
 	return (_Atomic uint32_t *)(void *)(slot + LAP_AT);
 }
 
@@ -93,6 +101,7 @@ static void ring_next(struct fab_ring *r)
 	r->at = (r->at + 1) & r->mask;
 	if (r->at == 0)
 		r->lap++;
+	DASSERT(r->at <= r->mask);
 }
 
 static bool ring_ready(const struct fab_ring *r)
@@ -105,6 +114,7 @@ static void ring_put(struct fab_ring *r, const struct fab_tx *tx)
 {
 	uint8_t *slot = ring_slot(r);
 
+	DASSERT(tx->body_bytes == 0 || (tx->body && tx->body_bytes > FAB_SMALL_MAX));
 	if (tx->body_bytes > 0 && tx->body_bytes <= FAB_BODY_MAX)
 		memcpy(slot + sizeof(tx->hdr), tx->body, tx->body_bytes);
 	memcpy(slot, &tx->hdr, LAP_AT);
@@ -137,6 +147,7 @@ static int shm_recv_bytes(struct fab_link *link, uint32_t slot, void *dst, uint3
 {
 	struct fab_shm *shm = shm_of(link);
 
+	DASSERT(shm->in_body && *done_bytes == 0);
 	if (size_bytes <= FAB_BODY_MAX) {
 		memcpy(dst, shm->in_body, size_bytes);
 	} else {
@@ -152,6 +163,7 @@ static int shm_send(struct fab_link *link, struct fab_tx *tx)
 {
 	struct fab_shm *shm = shm_of(link);
 
+	DASSERT(tx->body_bytes <= FAB_LONG_BODY_MAX);
 	ASSERT(!tx->payload);
 	if (!shm->closed) {
 		ring_put(&shm->out, tx);
@@ -243,6 +255,7 @@ void fab__shm_init(struct fab_shm *shm, void *memory, const struct fab_limits *l
 	struct fab_ring *requests = server ? &shm->in : &shm->out;
 	struct fab_ring *replies = server ? &shm->out : &shm->in;
 
+	ASSERT((uintptr_t)memory % BLOCK_SIZE == 0);
 	fab__shm_layout(&at, limits);
 	*shm = (struct fab_shm){
 		.link = { .ops = &shm_transport },

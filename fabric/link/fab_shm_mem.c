@@ -30,6 +30,7 @@ static int map_aligned(int fd, uint64_t size_bytes, void **out)
 	uint8_t *hull = mmap(NULL, reserve, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	uint8_t *at, *end;
 
+	ASSERT(size_bytes > 0 && fd >= 0);
 	if (hull == MAP_FAILED)
 		return -errno;
 	at = (uint8_t *)align_up((uintptr_t)hull, FAB_POOL_ALIGN);
@@ -44,6 +45,8 @@ static int map_aligned(int fd, uint64_t size_bytes, void **out)
 	if (at > hull)
 		munmap(hull, (size_t)(at - hull));
 	munmap(end, (size_t)(hull + reserve - end));
+	ASSERT((uintptr_t)at % FAB_POOL_ALIGN == 0);
+	ASSERT(at >= hull && end <= hull + reserve);
 	*out = at;
 	return 0;
 }
@@ -53,6 +56,7 @@ int fab__memfd_create(const char *name, uint64_t size_bytes, int *fd_out, void *
 	int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	int err;
 
+	ASSERT(size_bytes > 0);
 	if (fd < 0)
 		return -errno;
 	if (ftruncate(fd, (off_t)size_bytes) < 0) {
@@ -80,6 +84,7 @@ close_fd:
 
 int fab__memory_populate(void *memory, uint64_t size_bytes)
 {
+	ASSERT(memory && (uintptr_t)memory % BLOCK_SIZE == 0);
 	if (madvise(memory, size_bytes, MADV_POPULATE_WRITE) == 0 || errno == EINVAL)
 		return 0; /* EINVAL: a kernel before 5.14; the first touch does it there */
 	return -errno;
@@ -91,6 +96,7 @@ int fab__memfd_map(int fd, uint64_t size_bytes, uint64_t populate_bytes, void **
 	int seals = fcntl(fd, F_GET_SEALS);
 	int err;
 
+	ASSERT(populate_bytes <= size_bytes);
 	if (seals < 0 || (seals & SEALS) != SEALS)
 		return -EPROTO;
 	if (fstat(fd, &st) < 0 || (uint64_t)st.st_size != size_bytes)
@@ -105,6 +111,7 @@ int fab__memfd_map(int fd, uint64_t size_bytes, uint64_t populate_bytes, void **
 
 void fab__memory_unmap(void *memory, uint64_t size_bytes)
 {
+	ASSERT(size_bytes > 0);
 	/* ENOMEM: a part of a mapping, of which the process has as many as it may. */
 	ASSERT(munmap(memory, size_bytes) == 0 || errno == ENOMEM);
 }
@@ -157,6 +164,7 @@ static uint32_t take_fds(struct msghdr *msg, int *fds, uint32_t fd_max)
 				close(fd);
 		}
 	}
+	ASSERT(taken <= fd_max);
 	return taken;
 }
 
@@ -173,6 +181,7 @@ ssize_t fab__recv_fds(int fd, void *bytes, size_t size, int *fds, uint32_t fd_ma
 	};
 	ssize_t got = recvmsg(fd, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 
+	ASSERT(fd_max <= FDS_AT_ONCE && size > 0);
 	*fd_count = 0;
 	if (got < 0)
 		return -errno;

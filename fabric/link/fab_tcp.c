@@ -15,7 +15,7 @@
  *  (1) A fab_tx is on `out` from send() until its last byte was given to the kernel, then on
  *      `done` until sent() returns it.
  *  (2) `drained` is set only by a read that found no more input: while it is not set,
- *      an edge-triggered epoll may raise no event.
+ *      an edge-triggered epoll may raise no event [test_fab_tcp:nothing_there_at_any_byte].
  */
 #include "fabric/link/fab_tls.h"
 
@@ -38,6 +38,7 @@ static ssize_t pull_in_tls(struct fab_tcp *tcp, void *dst, size_t size)
 {
 	ssize_t got = fab__tls_recv(tcp->tls, dst, size);
 
+	ASSERT(size > 0);
 	tcp->drained = got == -EAGAIN;
 	if (got == -EAGAIN)
 		return 0;
@@ -64,6 +65,7 @@ static ssize_t pulled(struct fab_tcp *tcp, ssize_t got, size_t size)
 /* One recv.  > 0 bytes, 0: nothing there, < 0 broken. */
 static ssize_t pull_in(struct fab_tcp *tcp, void *dst, size_t size)
 {
+	ASSERT(size > 0);
 	if (tcp->err)
 		return tcp->err;
 	if (tcp->tls)
@@ -79,6 +81,7 @@ static ssize_t pull_direct(struct fab_tcp *tcp, void *dst, size_t size)
 	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = 2 };
 	ssize_t got;
 
+	ASSERT(size > 0);
 	ASSERT(tcp->in_at == tcp->in_end);
 	if (tcp->tls || tcp->err)
 		return pull_in(tcp, dst, size);
@@ -96,6 +99,8 @@ static int fill(struct fab_tcp *tcp, uint32_t want)
 {
 	ssize_t got;
 
+	ASSERT(want > 0 && want <= sizeof(tcp->in));
+	ASSERT(tcp->in_at <= tcp->in_end && tcp->in_end <= sizeof(tcp->in));
 	if (tcp->in_end - tcp->in_at >= want)
 		return 1;
 	if (tcp->in_at > 0) {
@@ -105,6 +110,7 @@ static int fill(struct fab_tcp *tcp, uint32_t want)
 	}
 	do {
 		uint32_t room = min_u32(sizeof(tcp->in) - tcp->in_end, max_u32(want, tcp->reach));
+		ASSERT(room > 0);
 
 		got = pull_in(tcp, tcp->in + tcp->in_end, room);
 		if (got < 0)
@@ -121,6 +127,7 @@ static int tcp_recv_header(struct fab_link *link, struct fab_hdr_wire *out)
 	struct fab_tcp *tcp = tcp_of(link);
 	int there = fill(tcp, sizeof(*out));
 
+	DASSERT(tcp->reach >= REACH_MIN && tcp->reach <= sizeof(tcp->in));
 	if (there <= 0)
 		return there;
 	memcpy(out, tcp->in + tcp->in_at, sizeof(*out));
@@ -138,12 +145,14 @@ static int tcp_recv_bytes(struct fab_link *link, uint32_t slot, void *dst, uint3
 	struct fab_tcp *tcp = tcp_of(link);
 	uint8_t *at = dst;
 
+	ASSERT(*done_bytes <= size_bytes);
 	(void)slot;
 	if (size_bytes >= DIRECT_MIN)
 		tcp->reach = REACH_MIN;
 	while (*done_bytes < size_bytes) {
 		uint32_t left = size_bytes - *done_bytes;
 		uint32_t here = min_u32(left, tcp->in_end - tcp->in_at);
+		ASSERT(here <= left);
 		ssize_t got;
 
 		if (here > 0) {
@@ -172,6 +181,8 @@ static int tcp_send(struct fab_link *link, struct fab_tx *tx)
 {
 	struct fab_tcp *tcp = tcp_of(link);
 
+	DASSERT(tx->body_bytes == 0 || tx->body);
+	DASSERT(tx->payload_bytes == 0 || tx->payload);
 	list_init(&tx->node);
 	list_push_back(tcp->err ? &tcp->done : &tcp->out, &tx->node);
 	if (!tcp->unsummed && !tcp->err)
@@ -185,6 +196,7 @@ static void sum_all(struct fab_tcp *tcp)
 {
 	for (struct list *at = tcp->unsummed; at && at != &tcp->out; at = at->next) {
 		struct fab_tx *tx = list_entry(at, struct fab_tx, node);
+		DASSERT(!tx->body || tx->body_bytes > FAB_SMALL_MAX);
 
 		if (tx->body)
 			tx->hdr.body.crc32c = le32_of(crc32c(tx->body, tx->body_bytes));
@@ -208,6 +220,7 @@ static uint64_t tx_bytes(const struct fab_tx *tx)
 /* Adds the part of [bytes, bytes + size) after the first *skip bytes as one more entry of iov. */
 static uint32_t gather(struct iovec *iov, const void *bytes, size_t size, uint64_t *skip)
 {
+	ASSERT(size == 0 || bytes);
 	if (*skip >= size) {
 		*skip -= size;
 		return 0;
@@ -215,6 +228,7 @@ static uint32_t gather(struct iovec *iov, const void *bytes, size_t size, uint64
 	iov->iov_base = (uint8_t *)(uintptr_t)bytes + *skip;
 	iov->iov_len = size - *skip;
 	*skip = 0;
+	ASSERT(iov->iov_len > 0);
 	return 1;
 }
 
@@ -233,12 +247,14 @@ static uint32_t gather_all(const struct fab_tcp *tcp, struct iovec iov[IOV_MAX_]
 		n += gather(&iov[n], tx->body, tx->body_bytes, &skip);
 		n += gather(&iov[n], tx->payload, tx->payload_bytes, &skip);
 	}
+	ASSERT(n > 0 && n <= IOV_MAX_);
 	return n;
 }
 
 /* Counts `bytes` more sent: moves complete messages to `done`. */
 static void retire(struct fab_tcp *tcp, uint64_t bytes)
 {
+	ASSERT(!list_empty(&tcp->out)); /* (1) */
 	tcp->out_at += bytes;
 	while (!list_empty(&tcp->out)) {
 		struct fab_tx *tx = list_entry(tcp->out.next, struct fab_tx, node);
@@ -257,6 +273,7 @@ static ssize_t push_out(struct fab_tcp *tcp, struct iovec *iov, uint32_t count)
 	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = count };
 	ssize_t sent;
 
+	ASSERT(count > 0 && count <= IOV_MAX_);
 	if (tcp->tls)
 		return fab__tls_send(tcp->tls, iov, count);
 	sent = sendmsg(tcp->fd, &msg,
@@ -264,11 +281,33 @@ static ssize_t push_out(struct fab_tcp *tcp, struct iovec *iov, uint32_t count)
 	return sent < 0 ? -errno : sent;
 }
 
+/* Walks the queues, in variants that look for our own mistakes. */
+static void self_check(const struct fab_tcp *tcp)
+{
+#ifdef WK_DEBUG
+	bool unsummed = tcp->unsummed == NULL;
+	struct list *pos;
+
+	ASSERT(tcp->out_at == 0 || !list_empty(&tcp->out));
+	list_for_each (pos, &tcp->out) {
+		ASSERT(pos->next->prev == pos && pos->prev->next == pos); /* (1) */
+		unsummed |= pos == tcp->unsummed;
+	}
+	ASSERT(unsummed);
+	list_for_each (pos, &tcp->done)
+		ASSERT(pos->next->prev == pos && pos->prev->next == pos); /* (1) */
+#else
+	(void)tcp;
+#endif
+}
+
 static int tcp_flush(struct fab_link *link)
 {
 	struct fab_tcp *tcp = tcp_of(link);
 
+	self_check(tcp);
 	sum_all(tcp);
+	ASSERT(!tcp->unsummed);
 	while (!tcp->err && !list_empty(&tcp->out)) {
 		struct iovec iov[IOV_MAX_];
 		ssize_t sent = push_out(tcp, iov, gather_all(tcp, iov));
@@ -315,6 +354,7 @@ static void tcp_close(struct fab_link *link)
 		list_push_back(&tcp->done, node);
 	tcp->unsummed = NULL;
 	tcp->out_at = 0;
+	ASSERT(list_empty(&tcp->out)); /* (1) */
 }
 
 static const struct fab_transport tcp_transport = {
@@ -332,6 +372,7 @@ static const struct fab_transport tcp_transport = {
 
 void fab__tcp_init(struct fab_tcp *tcp, int fd, struct fab_tls *tls)
 {
+	ASSERT(!tls || fd >= 0);
 	tcp->link = (struct fab_link){ .ops = &tcp_transport };
 	tcp->fd = fd;
 	tcp->tls = tls;

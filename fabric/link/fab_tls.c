@@ -14,7 +14,8 @@
  *
  * Invariants:
  *  (1) No certificate, no session ticket, no version but 1.3, no key exchange without
- *      Diffie-Hellman: recorded traffic stays closed when a key becomes known later.
+ *      Diffie-Hellman: recorded traffic stays closed when a key becomes known later
+ *      [test_fab_tls:version_1_2_is_refused, test_fab_tls:who_offers_no_key_is_refused].
  *  (2) An unknown key id is handled like a wrong secret: with a PSK that nobody has.
  *  (3) Pieces of 4 KiB and more are encrypted from their place; smaller ones are gathered into
  *      one record.
@@ -23,7 +24,7 @@
  *      record.  OpenSSL does not count; it reports each record and each KeyUpdate, and answers a
  *      peer's KeyUpdate request by itself.
  *  (5) OpenSSL allocates at any time.  A TLS connection is the one place where a polling thread
- *      may: its seal is lifted for the call.
+ *      may: its seal is lifted for the call [e2e_tls].
  */
 #include "fabric/link/fab_tls.h"
 
@@ -73,6 +74,7 @@ static int sock_write(BIO *bio, const char *bytes, int size)
 	struct fab_tls *tls = BIO_get_data(bio);
 	ssize_t sent = send(tls->fd, bytes, (size_t)size, MSG_NOSIGNAL | MSG_DONTWAIT);
 
+	ASSERT(size > 0);
 	BIO_clear_retry_flags(bio);
 	if (sent < 0 && (errno == EAGAIN || errno == EINTR))
 		BIO_set_retry_write(bio);
@@ -84,6 +86,7 @@ static int sock_read(BIO *bio, char *to, int size)
 	struct fab_tls *tls = BIO_get_data(bio);
 	ssize_t got = recv(tls->fd, to, (size_t)size, MSG_DONTWAIT);
 
+	ASSERT(size > 0);
 	BIO_clear_retry_flags(bio);
 	if (got < 0 && (errno == EAGAIN || errno == EINTR))
 		BIO_set_retry_read(bio);
@@ -134,6 +137,7 @@ static SSL_SESSION *session_make(SSL *ssl, const uint8_t psk[PSK_BYTES])
 	const SSL_CIPHER *suite = SSL_CIPHER_find(ssl, psk_suite);
 	SSL_SESSION *session = SSL_SESSION_new();
 
+	ASSERT(ssl && psk);
 	if (session && suite && SSL_SESSION_set1_master_key(session, psk, PSK_BYTES) &&
 	    SSL_SESSION_set_cipher(session, suite) &&
 	    SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION))
@@ -185,6 +189,7 @@ static void saw(int sent, int version, int type, const void *bytes, size_t size,
 	struct fab_tls *tls = arg;
 	const uint8_t *message = bytes;
 
+	ASSERT(sent == 0 || sent == 1);
 	(void)version;
 	(void)ssl;
 	if (type == SSL3_RT_HEADER)
@@ -198,6 +203,7 @@ static void saw(int sent, int version, int type, const void *bytes, size_t size,
 /* Not while a record is half-sent: OpenSSL refuses, and is asked again. */
 static void rekey_when_due(struct fab_tls *tls)
 {
+	ASSERT(tls->records_max > 0 && tls->records_max <= FAB_TLS_RECORDS_MAX); /* (4) */
 	if (likely(max_u64(tls->records[0], tls->records[1]) < tls->records_max))
 		return;
 	if (SSL_get_key_update_type(tls->ssl) == SSL_KEY_UPDATE_NONE &&
@@ -207,6 +213,7 @@ static void rekey_when_due(struct fab_tls *tls)
 
 void fab__tls_rekey_after(struct fab_tls *tls, uint64_t records)
 {
+	ASSERT(records > 0 && records <= FAB_TLS_RECORDS_MAX); /* (4) */
 	tls->records_max = records;
 }
 
@@ -241,6 +248,7 @@ int fab__tls_host_create(struct fab_tls_host **out, const struct fab_tls_keys *k
 {
 	struct fab_tls_host *host = calloc(1, sizeof(*host));
 
+	ASSERT(keys->secret);
 	if (!host)
 		return -ENOMEM;
 	host->ctx = ctx_make(true);
@@ -269,6 +277,7 @@ static int tls_make(struct fab_tls **out, SSL_CTX *ctx, int fd)
 	BIO_METHOD *method = sock_method();
 	BIO *bio = method ? BIO_new(method) : NULL;
 
+	ASSERT(fd >= 0);
 	if (tls)
 		tls->ssl = SSL_new(ctx);
 	if (!tls || !tls->ssl || !bio) {
@@ -302,6 +311,7 @@ int fab__tls_connect(struct fab_tls **out, const struct fab_key *key, int fd)
 	SSL_CTX *ctx = ctx_make(false);
 	int err = ctx ? tls_make(out, ctx, fd) : -ENOMEM;
 
+	ASSERT(key->id[0]);
 	SSL_CTX_free(ctx); /* the connection holds it */
 	if (err)
 		return err;
@@ -323,6 +333,7 @@ void fab__tls_free(struct fab_tls *tls)
 
 void fab__tls_lane_id(char id[FAB_KEY_ID_MAX + 1], uint64_t session_id)
 {
+	ASSERT(session_id != 0);
 	memset(id, 0, FAB_KEY_ID_MAX + 1);
 	snprintf(id, FAB_KEY_ID_MAX + 1, "lane %llu", (unsigned long long)session_id);
 }
@@ -336,6 +347,7 @@ const char *fab__tls_key_id(const struct fab_tls *tls)
 
 static int failed(char why[FAB_WHY_MAX], int err, const char *what)
 {
+	ASSERT(err < 0);
 	snprintf(why, FAB_WHY_MAX, "TLS: %s", what);
 	return err;
 }
@@ -377,6 +389,7 @@ int fab__tls_step(struct fab_tls *tls, char why[FAB_WHY_MAX])
 {
 	int rc;
 
+	ASSERT(tls->ssl);
 	ERR_clear_error();
 	rc = SSL_do_handshake(tls->ssl);
 	if (rc == 1) {
@@ -411,6 +424,7 @@ ssize_t fab__tls_recv(struct fab_tls *tls, void *to, size_t size)
 	enum seal_mode sealed = seal_thread_lift(); /* (5) */
 	ssize_t got;
 
+	ASSERT(size > 0);
 	ERR_clear_error();
 	got = SSL_read(tls->ssl, to, (int)min_u64(size, INT32_MAX));
 	if (got <= 0)
@@ -426,6 +440,7 @@ static const void *record_next(struct fab_tls *tls, const struct iovec *iov, uin
 	const uint8_t *from = (const uint8_t *)iov->iov_base + skip;
 	uint64_t bytes = iov->iov_len - skip;
 
+	ASSERT(count > 0 && skip < iov->iov_len);
 	*size = (uint32_t)min_u64(bytes, RECORD_BYTES);
 	if (bytes > GATHER_MAX || count == 1) /* (3) */
 		return from;
@@ -438,6 +453,7 @@ static const void *record_next(struct fab_tls *tls, const struct iovec *iov, uin
 		memcpy(tls->gather + *size, from, bytes);
 		*size += (uint32_t)bytes;
 	}
+	ASSERT(*size <= RECORD_BYTES); /* (3) */
 	return tls->gather;
 }
 
@@ -446,6 +462,7 @@ static ssize_t send_all(struct fab_tls *tls, const struct iovec *iov, uint32_t c
 	uint64_t skip = 0;
 	ssize_t done = 0;
 
+	ASSERT(count > 0);
 	ERR_clear_error();
 	while (count > 0) {
 		uint32_t size;
@@ -472,6 +489,7 @@ ssize_t fab__tls_send(struct fab_tls *tls, const struct iovec *iov, uint32_t cou
 	enum seal_mode sealed = seal_thread_lift(); /* (5) */
 	ssize_t done = send_all(tls, iov, count);
 
+	ASSERT(count > 0);
 	seal_thread_back(sealed);
 	return done;
 }

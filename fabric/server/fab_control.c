@@ -4,7 +4,7 @@
  *
  *   listener -> fab_listen.c -> guest -> fab_guest.c -> session, pools -> fab_control_session.c
  *
- * Invariant: (1) every refusal goes through fab__refused().
+ * Invariant: (1) every refusal goes through fab__refused() [e2e_refusals].
  */
 #include "fabric/hello/fab_server_internal.h"
 #include "fabric/link/fab_tls.h"
@@ -24,6 +24,7 @@ int fab__control_watch(struct fab_server *srv, int fd, struct fab_watch *watch)
 {
 	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = watch };
 
+	ASSERT(fd >= 0);
 	return epoll_ctl(srv->control->epoll_fd, EPOLL_CTL_ADD, fd, &ev) < 0 ? -errno : 0;
 }
 
@@ -40,6 +41,7 @@ void fab_server_shut(struct fab_server *srv)
 	c->stopped = true;
 	fab__listeners_close(srv);
 	fab__guests_close(srv);
+	ASSERT(c->listener_count == 0);
 }
 
 static void control_input(struct fab_server *srv, uint64_t now_ns)
@@ -50,6 +52,7 @@ static void control_input(struct fab_server *srv, uint64_t now_ns)
 
 	for (int i = 0; i < count; i++) {
 		struct fab_watch *w = evs[i].data.ptr;
+		ASSERT(w->type <= WATCH_DEVICE);
 
 		if (w->type == WATCH_LISTENER)
 			fab__accept(srv, container_of(w, struct fab_listener, watch), now_ns);
@@ -72,6 +75,7 @@ static uint32_t line_events(enum fab_control_type type, char lines[][FAB_WHY_MAX
 {
 	uint32_t n = 0;
 
+	ASSERT(*count <= FAB_REFUSALS_MAX);
 	while (*count > 0 && n < events_max) {
 		events[n] = (struct fab_control_event){ .type = type };
 		memcpy(events[n++].text, lines[0], FAB_WHY_MAX);
@@ -87,15 +91,27 @@ static uint64_t accept_ns(const struct fab_server *srv)
 	return max_u64(srv->control->accept_after_ns, fab__guest_place_ns(srv));
 }
 
+static void self_check(struct fab_control *c)
+{
+#ifdef WK_DEBUG
+	if (c->self_check++ % FAB_CHECK_TURNS == 0)
+		fab__control_check(c);
+#else
+	(void)c;
+#endif
+}
+
 uint32_t fab_server_control_step(struct fab_server *srv, uint64_t now_ns,
 				 struct fab_control_event *events, uint32_t events_max)
 {
 	struct fab_control *c = srv->control;
 	uint32_t n;
 
+	ASSERT(srv == c->cores[0]);
 	c->now_ns = now_ns;
 	if (!c->stopped && atomic_load_explicit(&srv->stop, memory_order_relaxed))
 		fab_server_shut(srv);
+	self_check(c);
 	control_input(srv, now_ns);
 	fab__rdma_leave_step(now_ns);
 	fab__rdma_listeners_step(srv, now_ns);
@@ -166,6 +182,7 @@ static int keys_begin(struct fab_server *srv, const struct fab_key *key)
 	struct fab_control *c = srv->control;
 	int err = fab__keys_create(&c->keys, srv->cfg.keys_max);
 
+	ASSERT(c->core_count == 1);
 	if (!err)
 		err = fab__lanes_create(&c->lanes, &c->keys, srv->cfg.sessions_max,
 					srv->cfg.lanes_max);
@@ -203,6 +220,7 @@ int fab__control_create(struct fab_server *srv, const struct fab_key *key)
 	struct fab_control *c = calloc(1, sizeof(*c));
 	int err;
 
+	ASSERT(!srv->control);
 	if (!c)
 		return -ENOMEM;
 	srv->control = c;
@@ -227,6 +245,7 @@ void fab__control_destroy(struct fab_server *srv)
 {
 	struct fab_control *c = srv->control;
 
+	ASSERT(c->core_count > 0 && c->core_count <= FAB_CORES_MAX);
 	for (uint32_t i = 0; i < srv->cfg.sessions_max; i++)
 		ASSERT(!srv->sessions[i].control.used);
 	if (srv != c->cores[0]) {

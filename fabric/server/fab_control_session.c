@@ -34,6 +34,7 @@
 /* A client that asks for few requests asks for them on the first lane only. */
 static bool has_fewer(const struct fab_server *a, const struct fab_server *b)
 {
+	ASSERT(a->firsts <= a->places_used && b->firsts <= b->places_used);
 	return a->firsts == b->firsts ? a->places_used < b->places_used : a->firsts < b->firsts;
 }
 
@@ -42,6 +43,8 @@ static struct fab_server *core_find(struct fab_control *c)
 {
 	struct fab_server *found = c->cores[c->core_next];
 
+	ASSERT(c->core_count > 0 && c->core_count <= FAB_CORES_MAX);
+	ASSERT(c->core_next < c->core_count);
 	for (uint32_t i = 1; i < c->core_count; i++) {
 		struct fab_server *core = c->cores[(c->core_next + i) % c->core_count];
 
@@ -66,6 +69,7 @@ static uint32_t core_number(const struct fab_server *core)
 
 	while (core->control->cores[i] != core)
 		i++;
+	ASSERT(i < core->control->core_count);
 	return i;
 }
 
@@ -75,6 +79,7 @@ static bool is_operator(const struct fab_control *c, const struct fab_hello *h)
 {
 	const struct fab_rights *r = fab__keys_rights(&c->keys, h->key_slot);
 
+	ASSERT(h->key_slot != FAB_KEY_NONE);
 	return h->limits.credits <= FAB_OPERATOR_CREDITS && !fab__hello_joins(h) && r->may_write &&
 	       !r->has_uid && r->subtree[0] == '\0';
 }
@@ -85,6 +90,7 @@ static uint32_t places_free(const struct fab_server *srv, bool for_operator)
 	uint32_t kept = for_operator ? 0 : FAB_OPERATORS;
 	uint32_t used = srv->control->session_count + kept;
 
+	ASSERT(srv->control->session_count <= srv->cfg.sessions_max);
 	return srv->cfg.sessions_max - min_u32(used, srv->cfg.sessions_max);
 }
 
@@ -120,6 +126,7 @@ static int ring_open(struct fab__session *s, struct fab_guest *g)
 	ssize_t sent;
 	int err;
 
+	ASSERT(s->control.doorbells[0] < 0 && s->control.doorbells[1] < 0);
 	fab__shm_layout(&layout, limits);
 	err = fab__memfd_create("weka-session", layout.size_bytes, &fds[0], &memory);
 	if (err)
@@ -155,6 +162,7 @@ static int stream_open(struct fab__session *s, struct fab_guest *g)
 {
 	uint32_t at = 0;
 
+	ASSERT(g->fd >= 0 && !s->control.tls);
 	/* The kernel may take it in pieces; a peer without room for so few bytes does not read. */
 	while (at < g->hello.out_bytes) {
 		ssize_t sent = fab__guest_send(g, g->hello.out + at, g->hello.out_bytes - at);
@@ -178,6 +186,7 @@ static int verbs_open(struct fab__session *s, struct fab_guest *g)
 	ssize_t sent;
 	int err;
 
+	ASSERT(r && r->owner == g && !r->owner_is_session);
 	err = fab__rdma_longs(r, s->longs, (uint64_t)limits->long_bodies * FAB_LONG_BODY_MAX);
 	if (!err)
 		err = fab__rdma_receives(r, limits->credits);
@@ -198,6 +207,7 @@ static void key_enter(struct fab__session *s, uint32_t slot)
 {
 	struct fab__keys *keys = &s->srv->control->keys;
 
+	ASSERT(!s->control.has_key && slot < keys->max);
 	s->control.has_key = true;
 	s->control.key_slot = slot;
 	fab__keys_enter(keys, slot);
@@ -209,6 +219,7 @@ static void key_enter(struct fab__session *s, uint32_t slot)
 /* Is what this connection began something that the newcomer could ask for again? */
 static bool is_before(const struct fab__session *s, const struct fab_hello *h, uint64_t client)
 {
+	ASSERT(client != 0);
 	if (!s->control.used || s->control.core_done || s->pub.client != client)
 		return false;
 	return !fab__hello_joins(h) || (s->pub.id == le64_get(h->hello.lane.session_id) &&
@@ -238,10 +249,25 @@ static void welcome(struct fab__session *s, struct fab_hello *h, uint64_t id, ui
 {
 	struct fab_control *c = s->srv->control;
 
+	ASSERT(id != 0 && core < s->srv->control->core_count);
 	atomic_store_explicit(&s->here, client, memory_order_relaxed);
 	h->mark = atomic_load_explicit(&c->mark, memory_order_relaxed);
 	h->forgotten = atomic_load_explicit(&c->forgotten, memory_order_relaxed);
 	fab__hello_welcome(h, id, core);
+}
+
+void fab__control_take(struct fab__session *s, bool first)
+{
+	struct fab_server *core = s->srv;
+
+	ASSERT(!s->control.used && s->at == SESSION_FREE); /* (1) */
+	s->control.used = true;
+	s->control.first = first;
+	core->places_used++;
+	core->firsts += first;
+	core->control->session_count++;
+	ASSERT(core->places_used <= core->cfg.sessions_max);
+	ASSERT(core->control->session_count <= core->cfg.sessions_max);
 }
 
 int fab__control_open(struct fab_server *srv, struct fab_guest *g)
@@ -261,6 +287,7 @@ int fab__control_open(struct fab_server *srv, struct fab_guest *g)
 	if (err || !s)
 		return err ? err : -EUSERS;
 	ASSERT(g->hello.out_bytes == 0);
+	ASSERT(g->hello.at == HELLO_DONE && !g->refused);
 	if (!joins)
 		id = fab__lanes_begin(&c->lanes, &g->hello);
 	s->control = (struct fab__session_control){
@@ -281,11 +308,7 @@ int fab__control_open(struct fab_server *srv, struct fab_guest *g)
 			fab__lanes_undo(&c->lanes, id);
 		return err;
 	}
-	s->control.used = true;
-	s->control.first = le16_get(g->hello.hello.lane.number) == 0;
-	core->places_used++;
-	core->firsts += s->control.first;
-	c->session_count++;
+	fab__control_take(s, le16_get(g->hello.hello.lane.number) == 0);
 	memcpy(s->control.peer, g->peer, sizeof(g->peer));
 	key_enter(s, g->hello.key_slot);
 	fab__lanes_enter(&c->lanes, s, le16_get(g->hello.hello.lane.number));
@@ -310,6 +333,7 @@ static struct fab_control *control_of(struct fab_pool *pool)
 
 void fab__control_lost(struct fab__session *s)
 {
+	ASSERT(s->control.used);
 	if (s->control.lost_told)
 		return;
 	s->control.lost_told = true;
@@ -328,6 +352,7 @@ static void pool_answer(struct fab_pool *pool, int status)
 	struct fab_pool_wire body = { .size_bytes = le64_of(status ? 0 : pool->size_bytes) };
 	struct fab_hdr_wire w;
 
+	ASSERT(status <= 0 && s->direct);
 	if (s->control.lost_told || s->control.core_done)
 		return;
 	fab__hdr_build(&w, FAB_POOL_ADDED, 0);
@@ -345,6 +370,10 @@ static void pool_forget(struct fab_pool *pool)
 {
 	struct fab__session *s = pool->session;
 
+	/* (2) */
+	ASSERT(pool->at == POOL_MAKING || pool->at == POOL_OFFERED || pool->at == POOL_ENDED);
+	ASSERT(s->control.pools_out > 0 && s->pools_bytes >= pool->size_bytes);
+	ASSERT(control_of(pool)->pools_bytes >= pool->size_bytes);
 	list_del(&pool->due_node);
 	if (pool->fd >= 0)
 		close(pool->fd);
@@ -367,12 +396,16 @@ static int pool_make(struct fab_pool *pool, uint64_t size)
 	struct fab__session *s = pool->session;
 	struct fab_server *srv = s->srv;
 	uint64_t most_bytes = srv->cfg.pools_max_bytes + FAB_OPERATORS * FAB_OPERATOR_POOL;
-	uint64_t left = min_u64(s->pub.limits.pool_max_bytes - s->pools_bytes,
-				pools_left(srv, srv->cfg.pools_max_bytes));
+	uint64_t own = s->pub.limits.pool_max_bytes - s->pools_bytes;
+	uint64_t left = min_u64(own, pools_left(srv, srv->cfg.pools_max_bytes));
 	int err;
 
+	ASSERT(s->pools_bytes <= s->pub.limits.pool_max_bytes);
+	ASSERT(pool->at == POOL_FREE && pool->fd < 0);
+	ASSERT(!pool->memory && size > 0);
 	if (s->control.is_operator && s->pools_bytes == 0)
-		left = max_u64(left, min_u64(FAB_OPERATOR_POOL, pools_left(srv, most_bytes)));
+		left = max_u64(left, min_u64(min_u64(own, FAB_OPERATOR_POOL),
+					     pools_left(srv, most_bytes)));
 	if (size > left || align_up(size, FAB_POOL_ALIGN) > left)
 		return -ENOSPC;
 	size = align_up(size, FAB_POOL_ALIGN);
@@ -386,6 +419,8 @@ static int pool_make(struct fab_pool *pool, uint64_t size)
 	s->pools_bytes += size;
 	srv->control->pools_bytes += size;
 	s->control.pools_out++;
+	ASSERT(s->control.pools_out <= FAB_POOLS_MAX);
+	ASSERT(srv->control->pools_bytes <= most_bytes);
 	list_init(&pool->due_node);
 	list_push_back(&srv->control->pools_making, &pool->due_node);
 	return 0;
@@ -401,6 +436,7 @@ void fab__control_pools_step(struct fab_server *srv)
 	if (likely(!node))
 		return;
 	pool = list_entry(node, struct fab_pool, due_node);
+	ASSERT(pool->at == POOL_MAKING && pool->made_bytes < pool->size_bytes);
 	bytes = min_u64(STEP_BYTES, pool->size_bytes - pool->made_bytes);
 	err = fab__memory_populate((uint8_t *)pool->memory + pool->made_bytes, bytes);
 	if (err) {
@@ -413,6 +449,7 @@ void fab__control_pools_step(struct fab_server *srv)
 		list_push_back(&srv->control->pools_making, &pool->due_node);
 		return;
 	}
+	ASSERT(pool->made_bytes == pool->size_bytes);
 	pool->at = POOL_OFFERED;
 	list_push_back(&srv->control->pools_due, &pool->due_node);
 }
@@ -446,6 +483,7 @@ void fab__control_input(struct fab__session *s)
 	struct fab_hdr_wire w;
 	ssize_t got;
 
+	ASSERT(c->in_bytes < sizeof(c->in));
 	if (c->lost_told)
 		return;
 	got = recv(c->fd, c->in + c->in_bytes, sizeof(c->in) - c->in_bytes, MSG_DONTWAIT);
@@ -471,6 +509,9 @@ static void session_release(struct fab__session *s)
 
 	if (!c->core_done || c->pools_out > 0)
 		return;
+	ASSERT(c->used && s->at == SESSION_FREE); /* (1) */
+	ASSERT(s->srv->places_used > 0 && s->srv->control->session_count > 0);
+	ASSERT(s->srv->firsts >= c->first);
 	for (int i = 0; i < 2; i++)
 		if (c->doorbells[i] >= 0)
 			close(c->doorbells[i]);
@@ -490,6 +531,7 @@ static void session_release(struct fab__session *s)
 
 static void pool_end(struct fab_pool *pool)
 {
+	ASSERT(pool->fd < 0 && pool->memory); /* (3) */
 	ASSERT(pool->at == POOL_READY);
 	pool->at = POOL_ENDED;
 	list_push_back(&control_of(pool)->pools_due, &pool->due_node);
@@ -499,6 +541,7 @@ void fab_pool_ready(struct fab_pool *pool, int status, uint64_t iova)
 {
 	struct fab__session *s = pool->session;
 
+	ASSERT(status <= 0 && pool->memory && pool->fd >= 0);
 	ASSERT(pool->at == POOL_OFFERED && pool->event_out);
 	pool->event_out = false;
 	if (status) {
@@ -531,6 +574,7 @@ static void session_ended(struct fab__session *s)
 {
 	struct fab__session_control *c = &s->control;
 
+	ASSERT(c->used && !c->core_done);
 	if (s->direct && !c->lost_told)
 		fab__control_unwatch(s->srv, c->fd);
 	c->lost_told = true;
@@ -557,6 +601,7 @@ static void session_ended(struct fab__session *s)
 
 static void halt(struct fab__session *s)
 {
+	ASSERT(s->onesided && s->rdma && s->control.used); /* fab_rdma_listen.c (1) */
 	fab__rdma_halt(s->rdma);
 	s->halted = (struct fab_message){ .type = MESSAGE_HALTED, .session = s };
 	ASSERT(spsc_push(&s->srv->to_core, &s->halted));
@@ -586,6 +631,8 @@ uint32_t fab__control_pool_events(struct fab_server *srv, struct fab_control_eve
 		struct fab_pool *pool = list_entry(list_pop_front(&srv->control->pools_due),
 						   struct fab_pool, due_node);
 
+		ASSERT(pool->at == POOL_OFFERED || pool->at == POOL_ENDED);
+		ASSERT(!pool->event_out && pool->memory);
 		pool->event_out = pool->at == POOL_OFFERED;
 		events[n++] = (struct fab_control_event){
 			.type = pool->at == POOL_OFFERED ? FAB_CONTROL_POOL_ADDED

@@ -13,11 +13,12 @@
  * Invariants:
  *  (1) A guest has a descriptor, some hundred bytes and a deadline; there are at most
  *      FAB_HELLOS_MAX.
- *  (2) Every refusal goes through fab__refused().
+ *  (2) Every refusal goes through fab__refused() [e2e_refusals].
  *  (3) Peers without a key cannot keep out clients with one: a place is safe for at most
- *      FAB_HELLO_GRACE_NS, and an honest hello needs a small part of that.
+ *      FAB_HELLO_GRACE_NS, and an honest hello needs a small part of that
+ *      [test_fab_hostile:a_crowd_that_never_leaves_does_not_keep_others_out].
  *  (4) A client is admitted when all work of its earlier connections has ended: a change that it
- *      then sends again has been made, or never will be.
+ *      then sends again has been made, or never will be [sim/wire].
  */
 #include "fabric/hello/fab_server_internal.h"
 #include "fabric/link/fab_tls.h"
@@ -33,6 +34,7 @@
 
 static void guest_close(struct fab_guest *g)
 {
+	ASSERT(g->fd >= 0);
 	fab__tls_free(g->tls);
 	g->tls = NULL;
 	if (g->rdma)
@@ -51,6 +53,7 @@ static const char *transport_name(uint8_t transport)
 		[FAB_TRANSPORT_RDMA] = "rdma",
 	};
 
+	ASSERT(transport < ARRAY_LEN(names) && names[transport]);
 	return names[transport];
 }
 
@@ -87,6 +90,7 @@ static void guest_push(struct fab_guest *g)
 
 static void guest_refuse(struct fab_server *srv, struct fab_guest *g, uint64_t now_ns)
 {
+	ASSERT(!g->refused && g->fd >= 0);
 	refused(srv, g, g->hello.why);
 	guest_push(g);
 	if (!g->rdma)
@@ -98,6 +102,7 @@ static void guest_refuse(struct fab_server *srv, struct fab_guest *g, uint64_t n
 static void guest_deny(struct fab_server *srv, struct fab_guest *g, int err, const char *why,
 		       uint64_t now_ns)
 {
+	ASSERT(err < 0);
 	snprintf(g->hello.why, sizeof(g->hello.why), "%s", why);
 	fab__hello_refuse(&g->hello, err, why);
 	guest_refuse(srv, g, now_ns);
@@ -116,6 +121,7 @@ static struct fab_guest *first_of(const struct fab_server *srv)
 		if (g->since_ns < first->since_ns)
 			first = g;
 	}
+	ASSERT(first->fd >= 0);
 	return first;
 }
 
@@ -128,6 +134,7 @@ static void turn_out(struct fab_server *srv, struct fab_guest *g)
 	static const char text[] = "the appliance has too many hellos under way: try again";
 	uint8_t rest[256];
 
+	ASSERT(!g->refused);
 	refused(srv, g, "its hello had not ended, and others were waiting");
 	if (g->hello.out_bytes > 0 || (g->wants_tls && !g->secured))
 		return; /* it would not understand */
@@ -165,6 +172,8 @@ void fab__guest_begin(struct fab_server *srv, struct fab_guest *g, int fd, uint8
 	char why[FAB_WHY_MAX];
 	int err;
 
+	ASSERT(fd >= 0 && g->fd < 0); /* (1) */
+	ASSERT(srv->cfg.hello_timeout_ns > 0);
 	/* A kernel that has no random bytes refuses this guest below. */
 	err = getrandom(nonce, sizeof(nonce), 0) < 0 ? -errno : 0;
 	g->fd = fd;
@@ -223,6 +232,7 @@ static void guest_discard(struct fab_guest *g)
 /* The peer reads the REFUSE and leaves; watch for that. */
 static void guest_rewatch(struct fab_server *srv, struct fab_guest *g)
 {
+	ASSERT(g->refused);
 	if (g->fd >= 0 && fab__control_watch(srv, g->fd, &g->watch))
 		guest_close(g);
 }
@@ -243,6 +253,8 @@ static void guest_open(struct fab_server *srv, struct fab_guest *g, uint64_t now
 {
 	int err;
 
+	ASSERT(g->hello.at == HELLO_DONE && !g->refused);
+	ASSERT(g->hello.key_slot != FAB_KEY_NONE);
 	g->held = !fab__control_alone(srv, &g->hello);
 	if (g->held)
 		return;
@@ -263,6 +275,7 @@ static void guest_open(struct fab_server *srv, struct fab_guest *g, uint64_t now
 /* The key is proved. */
 static void guest_welcome(struct fab_server *srv, struct fab_guest *g, uint64_t now_ns)
 {
+	ASSERT(g->fd >= 0 && !g->held);
 	if (!fab__guest_key_is_tls(g)) {
 		guest_deny(srv, g, -EACCES, "another key than that of TLS", now_ns);
 		return;
@@ -275,6 +288,7 @@ static void guest_welcome(struct fab_server *srv, struct fab_guest *g, uint64_t 
 static void guest_unheld(struct fab_server *srv, struct fab_guest *g, int err, const char *why,
 			 uint64_t now_ns)
 {
+	ASSERT(g->held && !g->refused);
 	g->held = false;
 	guest_deny(srv, g, err, why, now_ns);
 	guest_rewatch(srv, g);
@@ -300,6 +314,7 @@ void fab__guests_held(struct fab_server *srv, uint64_t now_ns)
 
 void fab__guest_lost(struct fab_server *srv, struct fab_guest *g)
 {
+	ASSERT(g->fd >= 0);
 	if (!g->refused)
 		refused(srv, g,
 			g->hello.at == HELLO_CHALLENGED
@@ -339,6 +354,7 @@ static bool guest_turn(struct fab_server *srv, struct fab_guest *g, uint64_t now
 	ssize_t got;
 	int err;
 
+	ASSERT(h->in_bytes <= sizeof(h->in));
 	if (g->held)
 		return false;
 	if (g->refused) {
@@ -347,6 +363,7 @@ static bool guest_turn(struct fab_server *srv, struct fab_guest *g, uint64_t now
 	}
 	if (!secured(srv, g, now_ns))
 		return false;
+	ASSERT(fab__hello_want(h) <= sizeof(h->in) - h->in_bytes);
 	got = fab__guest_recv(g, h->in + h->in_bytes, fab__hello_want(h));
 	if (got == -EAGAIN)
 		return false;

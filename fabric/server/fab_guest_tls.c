@@ -7,7 +7,8 @@
  *       +-- no TLS: REFUSE     +-- refused: its alert says so
  *
  * Invariant: (1) until it is secured, a guest that asked for TLS is told nothing but that this
- * address speaks TLS, and asked nothing.
+ * address speaks TLS, and asked nothing
+ * [test_fab_tls:who_speaks_plainly_is_told_to_use_tls].
  */
 #include "fabric/hello/fab_server_internal.h"
 #include "fabric/link/fab_tls.h"
@@ -29,6 +30,7 @@ int fab__guest_tls_prepare(struct fab_server *srv)
 {
 	struct fab_tls_keys keys = { .secret = secret_of, .ctx = srv };
 
+	ASSERT(srv == srv->control->cores[0]);
 	if (srv->control->tls)
 		return 0;
 	return fab__tls_host_create(&srv->control->tls, &keys);
@@ -40,6 +42,7 @@ static int tls_begin(struct fab_server *srv, struct fab_guest *g, char why[FAB_W
 	uint8_t first;
 	ssize_t got = recv(g->fd, &first, 1, MSG_PEEK | MSG_DONTWAIT);
 
+	ASSERT(!g->tls && !g->secured);
 	if (got < 0 && errno == EAGAIN)
 		return -EINPROGRESS;
 	if (got <= 0) {
@@ -59,6 +62,7 @@ int fab__guest_secure(struct fab_server *srv, struct fab_guest *g, char why[FAB_
 	char what[FAB_WHY_MAX];
 	int err = g->tls ? 0 : tls_begin(srv, g, why);
 
+	ASSERT(g->wants_tls && !g->secured);
 	if (err)
 		return err;
 	err = fab__tls_step(g->tls, what);
@@ -73,6 +77,7 @@ bool fab__guest_key_is_tls(const struct fab_guest *g)
 {
 	char id[FAB_KEY_ID_MAX + 1];
 
+	ASSERT(g->hello.at == HELLO_DONE);
 	memcpy(id, g->hello.key_id, sizeof(id));
 	if (fab__hello_joins(&g->hello))
 		fab__tls_lane_id(id, le64_get(g->hello.hello.lane.session_id));
@@ -84,6 +89,7 @@ ssize_t fab__guest_send(struct fab_guest *g, const void *bytes, size_t size)
 	struct iovec iov = { (void *)(uintptr_t)bytes, size };
 	ssize_t sent;
 
+	ASSERT(size > 0 && g->fd >= 0);
 	if (g->rdma)
 		return fab__rdma_hello_send(g->rdma, bytes, (uint32_t)size);
 	if (g->tls)
@@ -96,6 +102,7 @@ ssize_t fab__guest_recv(struct fab_guest *g, void *to, size_t size)
 {
 	ssize_t got;
 
+	ASSERT(size > 0 && g->fd >= 0);
 	if (g->rdma)
 		return fab__rdma_hello_recv(g->rdma, to, (uint32_t)size);
 	if (g->tls)

@@ -25,6 +25,7 @@ static bool stale(const struct fab_addr *addr)
 	struct stat st;
 	int fd, err;
 
+	ASSERT(addr->transport == FAB_TRANSPORT_SHM);
 	if (lstat(addr->un.sun_path, &st) < 0 || !S_ISSOCK(st.st_mode))
 		return false;
 	fd = fab__addr_socket(addr);
@@ -40,6 +41,7 @@ static int socket_mode(const struct fab_server_cfg *cfg, int file)
 {
 	char path[sizeof("/proc/self/fd/") + 10];
 
+	ASSERT(file >= 0);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", file);
 	if (cfg->shm_has_group && fchownat(file, "", (uid_t)-1, cfg->shm_group, AT_EMPTY_PATH) < 0)
 		return -errno;
@@ -52,6 +54,7 @@ static int listen_shm(const struct fab_server_cfg *cfg, int fd, const char *path
 	int file = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC), err;
 	struct stat st;
 
+	ASSERT(fd >= 0 && path[0] == '/');
 	if (file < 0 || fstat(file, &st) < 0)
 		err = -errno;
 	else if (!S_ISSOCK(st.st_mode))
@@ -72,6 +75,7 @@ static int bind_listen(const struct fab_server_cfg *cfg, int fd, const struct fa
 	const bool shm = addr->transport == FAB_TRANSPORT_SHM;
 	int err = 0;
 
+	ASSERT(fd >= 0);
 	if (!shm)
 		err = fab__tcp_listen_options(fd, addr);
 	else if (stale(addr))
@@ -106,6 +110,7 @@ int fab_server_listen(struct fab_server *srv, const char *address, char *why)
 	char line[FAB_WHY_MAX];
 	int err;
 
+	ASSERT(srv == c->cores[0] && c->listener_count <= FAB_LISTENERS_MAX);
 	if (!why)
 		why = line;
 	if (c->listener_count == FAB_LISTENERS_MAX) {
@@ -154,6 +159,7 @@ static int look_path(const struct fab_addr *addr)
 	char dir[sizeof(addr->un.sun_path)];
 	struct stat st;
 
+	ASSERT(addr->transport == FAB_TRANSPORT_SHM);
 	if (lstat(path, &st) == 0)
 		return !S_ISSOCK(st.st_mode) ? -EEXIST : stale(addr) ? 0 : -EADDRINUSE;
 	if (errno != ENOENT || !slash)
@@ -166,6 +172,7 @@ static int look_inet(const struct fab_addr *addr)
 {
 	int fd = fab__addr_socket(addr), err;
 
+	ASSERT(addr->transport == FAB_TRANSPORT_TCP);
 	if (fd < 0)
 		return fd;
 	err = fab__tcp_listen_options(fd, addr);
@@ -232,6 +239,7 @@ void fab__listeners_watch(struct fab_server *srv, bool full)
 
 static wk_cold void pause_accepting(struct fab_server *srv, int err, uint64_t now_ns)
 {
+	ASSERT(err > 0);
 	fab__refused(srv, "accept", "nobody", strerror(err));
 	srv->control->accept_after_ns = now_ns + PAUSE_NS;
 	fab__listeners_watch(srv, true);
@@ -256,6 +264,7 @@ void fab__accept(struct fab_server *srv, struct fab_listener *l, uint64_t now_ns
 			return;
 		}
 		g = fab__guest_place(srv, now_ns);
+		ASSERT(g && g->fd < 0);
 		fab__guest_begin(srv, g, fd, l->addr.transport, now_ns);
 		g->wants_tls = l->addr.tls;
 	}

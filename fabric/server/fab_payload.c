@@ -36,6 +36,7 @@ static struct fab_piece *outside(struct fab__piece *in)
 
 static uint8_t *window_at(const struct fab_req *req, uint32_t at)
 {
+	DASSERT(req->window.pool->memory);
 	return (uint8_t *)req->window.pool->memory + req->window.offset_bytes + at;
 }
 
@@ -47,6 +48,7 @@ static void bounds_assert(const struct fab_req *req, uint32_t at, uint32_t lengt
 
 void *fab_window_addr(const struct fab_req *req, uint32_t offset, uint32_t length, uint64_t *iova)
 {
+	DASSERT(req->session && req->window.length_bytes > 0);
 	bounds_assert(req, offset, length);
 	if (!req->window.pool->memory)
 		return NULL;
@@ -60,6 +62,8 @@ void fab__piece_back(struct fab_piece *piece, int status)
 {
 	struct fab__piece *in = inside(piece);
 
+	ASSERT(in->session->pieces_out > 0); /* (1) */
+	ASSERT(status == 0 || status == -ECONNRESET);
 	piece->status = status;
 	if (in->pull) {
 		struct fab__req *req = container_of(piece->req, struct fab__req, pub);
@@ -76,6 +80,8 @@ static void piece_build(struct fab_piece *piece, uint8_t type, uint32_t pull)
 	struct fab__piece *in = inside(piece);
 	struct fab_piece_hdr hdr = { piece->window_at, piece->length_bytes, pull };
 
+	ASSERT(type == FAB_PART || type == FAB_PULL);
+	ASSERT(pull < FAB_PULLS_MAX);
 	fab__piece_build(&in->tx.hdr, type, piece->req->id, &hdr);
 	in->tx.body = NULL;
 	in->tx.body_bytes = 0;
@@ -90,6 +96,8 @@ void fab__part_release(struct fab__session *s)
 
 	if (!piece)
 		return;
+	ASSERT(!s->direct && !s->onesided);
+	ASSERT(!inside(piece)->pull && inside(piece)->session == s);
 	s->held = NULL;
 	piece_build(piece, FAB_PART, 0);
 	if (s->link->ops->send(s->link, &inside(piece)->tx))
@@ -98,7 +106,9 @@ void fab__part_release(struct fab__session *s)
 
 bool fab__session_send(struct fab__session *s, struct fab_tx *tx)
 {
+	DASSERT(s->at == SESSION_OPEN);
 	fab__part_release(s);
+	DASSERT(!s->held); /* (2) */
 	fab__session_dirty(s);
 	return s->link->ops->send(s->link, tx);
 }
@@ -110,6 +120,7 @@ struct fab_piece *fab__part_adopt(struct fab__session *s, const struct fab_req *
 	if (!piece || piece->req != req ||
 	    (piece->window_at | piece->length_bytes) % BLOCK_SIZE != 0)
 		return NULL;
+	ASSERT(!inside(piece)->pull && inside(piece)->session == s);
 	s->held = NULL;
 	return piece;
 }
@@ -119,6 +130,7 @@ static struct fab_remote remote_at(const struct fab_req *req, uint32_t at)
 {
 	struct fab_remote out = req->window.pool->remote;
 
+	ASSERT(at <= req->window.length_bytes);
 	out.address += req->window.offset_bytes + at;
 	return out;
 }
@@ -129,6 +141,7 @@ static void piece_move(struct fab__session *s, struct fab_req *req, struct fab_p
 {
 	struct fab__piece *in = inside(piece);
 
+	ASSERT(s->onesided && (kind == FAB_TX_PART || kind == FAB_TX_FETCH));
 	in->tx.kind = kind;
 	in->tx.body = NULL;
 	in->tx.body_bytes = 0;
@@ -143,6 +156,7 @@ void fab__stall_watch(struct fab__session *s)
 {
 	const struct fab_rdma_plan *plan = &s->rdma->plan;
 
+	ASSERT(s->onesided);
 	if (plan->signals_out == 0) {
 		s->stall_ns = UINT64_MAX;
 	} else if (s->stall_ns == UINT64_MAX || s->stall_retired != plan->retired) {
@@ -155,6 +169,7 @@ void fab__stall_watch(struct fab__session *s)
 /* A peer that does not answer holds the appliance's memory: not for ever. */
 static void stall_watch(struct fab__session *s)
 {
+	ASSERT(!s->onesided && !s->direct);
 	s->stall_ns = s->pull_free == UINT32_MAX ? UINT64_MAX : s->srv->now_ns + FAB_STALL_NS;
 	s->srv->next_deadline_ns = min_u64(s->srv->next_deadline_ns, s->stall_ns);
 }
@@ -163,6 +178,7 @@ void fab__send_watch(struct fab__session *s)
 {
 	const struct fab_link *link = s->link;
 
+	DASSERT(!link->is_full || (!s->direct && !s->onesided));
 	if (likely(!link->is_full)) {
 		s->full_ns = UINT64_MAX;
 		s->is_slow = false;
@@ -177,6 +193,7 @@ void fab__send_watch(struct fab__session *s)
 
 uint64_t fab__send_expire(struct fab__session *s, uint64_t now_ns)
 {
+	ASSERT(s->at == SESSION_OPEN);
 	if (s->full_ns == UINT64_MAX)
 		return UINT64_MAX;
 	if (s->full_ns + FAB_STALL_NS <= now_ns) {
@@ -199,6 +216,8 @@ static void pulls_send(struct fab__session *s)
 		uint32_t pull = (uint32_t)__builtin_ctz(s->pull_free);
 
 		s->pull_free &= s->pull_free - 1;
+		ASSERT(!s->pulls[pull]);
+		ASSERT(inside(piece)->pull && inside(piece)->session == s);
 		s->pulls[pull] = piece;
 		piece_build(piece, FAB_PULL, pull);
 		(void)fab__session_send(s, &inside(piece)->tx);
@@ -210,6 +229,7 @@ static void piece_init(struct fab__session *s, struct fab_req *req, struct fab_p
 {
 	struct fab__piece *in = inside(piece);
 
+	ASSERT(!s->direct && s->at == SESSION_OPEN);
 	ASSERT(piece->length_bytes > 0 && piece->length_bytes <= FAB_PAYLOAD_MAX);
 	piece->req = req;
 	piece->status = 0;
@@ -224,6 +244,7 @@ int fab_send_part(struct fab_req *req, struct fab_piece *piece)
 {
 	struct fab__session *s = fab__session_of(req->session);
 
+	DASSERT(container_of(req, struct fab__req, pub)->live);
 	bounds_assert(req, piece->window_at, piece->length_bytes);
 	if (s->at != SESSION_OPEN)
 		return -ECONNRESET;
@@ -248,6 +269,7 @@ int fab_pull(struct fab_req *req, struct fab_piece *piece)
 {
 	struct fab__session *s = fab__session_of(req->session);
 
+	DASSERT(container_of(req, struct fab__req, pub)->live);
 	bounds_assert(req, piece->window_at, piece->length_bytes);
 	if (s->at != SESSION_OPEN)
 		return -ECONNRESET;
@@ -276,6 +298,8 @@ int fab__data_begin(struct fab__session *s)
 	const struct fab_piece_hdr *hdr = &s->rx.piece_hdr;
 	struct fab_piece *piece = s->pulls[hdr->pull];
 
+	DASSERT(hdr->pull < FAB_PULLS_MAX);
+	DASSERT(!s->rx.piece && !s->rx.wants);
 	if (!piece || piece->length_bytes != hdr->length_bytes ||
 	    piece->window_at != hdr->window_at || piece->req->id != s->rx.hdr.request_id)
 		return -EPROTO;
@@ -291,6 +315,8 @@ void fab__data_end(struct fab__session *s)
 {
 	uint32_t pull = s->rx.piece_hdr.pull;
 
+	ASSERT(!(s->pull_free & 1u << pull));
+	ASSERT(s->rx.done_bytes == s->rx.need_bytes);
 	ASSERT(s->pulls[pull] == s->rx.piece);
 	s->pulls[pull] = NULL;
 	s->pull_free |= 1u << pull;
@@ -307,6 +333,7 @@ void fab__sent_drain(struct fab__session *s)
 	struct fab_tx *tx;
 
 	while ((tx = s->link->ops->sent(s->link)) != NULL) {
+		ASSERT(tx->kind != FAB_TX_REQUEST && tx->kind != FAB_TX_DATA);
 		if (tx->kind == FAB_TX_REPLY)
 			fab__reply_sent(s, tx, status);
 		else if (tx->kind == FAB_TX_PART || tx->kind == FAB_TX_FETCH)
@@ -321,6 +348,7 @@ void fab__pieces_abort(struct fab__session *s)
 {
 	struct list *node;
 
+	ASSERT(s->at == SESSION_CLOSING);
 	if (s->held)
 		fab__piece_back(s->held, -ECONNRESET);
 	s->held = NULL;

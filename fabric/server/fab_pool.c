@@ -18,6 +18,8 @@
  */
 void fab__pool_publish(struct fab_pool *pool)
 {
+	ASSERT(pool->size_bytes > 0 && pool->size_bytes % FAB_POOL_ALIGN == 0);
+	ASSERT(!fab__pool_is_ready(pool));
 	atomic_store_explicit(&pool->ready, true, memory_order_release); /* R1 */
 }
 
@@ -49,6 +51,7 @@ static int offer_parse(const struct fab__session *s, const struct fab_hdr *hdr,
 /* Over rdma, region 0: where the client keeps its long bodies.  Once, and there is no answer. */
 static int longs_offered(struct fab__session *s, const struct fab_remote *remote, uint64_t size)
 {
+	ASSERT(s->onesided && s->rdma);
 	if (s->rdma->longs_count > 0 ||
 	    size != (uint64_t)s->pub.limits.long_bodies * FAB_LONG_BODY_MAX)
 		return -EPROTO;
@@ -66,6 +69,8 @@ int fab__pool_add(struct fab__session *s, const struct fab_hdr *hdr, const struc
 	uint64_t size;
 	int status = 0, err;
 
+	ASSERT(!s->direct && s->at == SESSION_OPEN);
+	ASSERT(s->pools_bytes <= s->pub.limits.pool_max_bytes);
 	err = offer_parse(s, hdr, w, &remote, &size);
 	if (err)
 		return err;
@@ -81,6 +86,7 @@ int fab__pool_add(struct fab__session *s, const struct fab_hdr *hdr, const struc
 	pool->size_bytes = size;
 	pool->remote = remote;
 	s->pools_bytes += size;
+	ASSERT(s->pools_bytes <= s->pub.limits.pool_max_bytes);
 	if (status == 0)
 		fab__pool_publish(pool);
 

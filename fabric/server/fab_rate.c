@@ -40,6 +40,7 @@ uint64_t fab__rate_take(struct fab__rate *rate, const struct fab_rights *rights,
 	uint64_t bytes = atomic_load_explicit(&rate->bytes_ns, memory_order_relaxed);
 	uint64_t wait_ns = max_u64(wait_of(ops, now_ns), wait_of(bytes, now_ns));
 
+	ASSERT(count > 0);
 	/* Two that check at once may both be sent: one too many, at the cost of the next. */
 	if (wait_ns == 0 && rights->ops_per_s)
 		pay(&rate->ops_ns, now_ns, count * max_u64(SECOND_NS / rights->ops_per_s, 1));
@@ -56,6 +57,7 @@ void fab__rate_spend(struct fab__rate *rate, const struct fab_rights *rights, ui
 
 uint64_t fab_session_rate_take(const struct fab_session *session, uint32_t count, uint64_t now_ns)
 {
+	DASSERT(session->rights);
 	if (likely(!session->rate))
 		return 0;
 	return fab__rate_take(session->rate, session->rights, count, now_ns);

@@ -17,7 +17,7 @@
  *
  * Invariants:
  *  (1) An event is acknowledged before a connection is ended: destroying a queue pair waits for
- *      that.
+ *      that [test_fab_rdma_async:a_queue_pair_that_fails_ends_its_connection_and_no_other].
  *  (2) A device that is gone is closed when the last of its connections has been freed.
  */
 #include "fabric/hello/fab_server_internal.h"
@@ -93,6 +93,7 @@ static void say(struct fab_server *srv, const struct about *a, uint32_t ended)
 
 static void gone(struct fab_server *srv, struct fab_rdma_device *dev)
 {
+	ASSERT(!dev->gone && dev->verbs);
 	(void)epoll_ctl(srv->control->epoll_fd, EPOLL_CTL_DEL, dev->verbs->async_fd, NULL);
 	dev->gone = true;
 	if (dev->users == 0) /* (2) */

@@ -37,6 +37,7 @@ void fab_server_memory(struct fab_server *srv, void *base, uint64_t size_bytes)
 {
 	struct fab_rdma_server *rs = &srv->control->rdma;
 
+	ASSERT(base && size_bytes > 0);
 	ASSERT(pthread_mutex_lock(&rs->lock) == 0);
 	ASSERT(rs->range_count < FAB_RDMA_RANGES_MAX);
 	rs->ranges[rs->range_count++] = (struct fab_rdma_range){ base, size_bytes };
@@ -57,6 +58,8 @@ static int ranges_add(struct fab_rdma_server *rs, struct fab_rdma_device *dev)
 
 		err = fab__rdma_device_add(dev, range->base, range->size_bytes);
 	}
+	ASSERT(err ||
+	       atomic_load_explicit(&dev->mr_count, memory_order_relaxed) >= count); /* (2) */
 	return err;
 }
 
@@ -77,6 +80,7 @@ static struct fab_rdma_device *device_new(struct fab_server *srv, struct ibv_con
 		return NULL;
 	}
 	dev = &rs->devices[i];
+	ASSERT(!dev->pd && dev->users == 0);
 	err = fab__fd_nonblock(verbs->async_fd);
 	if (err)
 		snprintf(why, FAB_WHY_MAX, "RDMA: events of the device: %s", strerror(-err));
@@ -149,6 +153,7 @@ static int accept_it(struct fab_rdma *r)
 	};
 	int err = fab__rdma_receives(r, 1); /* HELLO */
 
+	ASSERT(r->server && !r->established);
 	if (err)
 		return err;
 	fab__rdma_timeout_set(r->v, r->id);
@@ -169,6 +174,7 @@ static int begin(struct fab_server *srv, struct fab_guest *g, struct rdma_cm_id 
 	struct fab_rdma *r;
 	int err;
 
+	ASSERT(g->fd < 0 && !g->rdma);
 	cfg.device = device_of(srv, id->verbs, why);
 	if (!cfg.device)
 		return -ENOMEM;
@@ -233,6 +239,7 @@ static void ended(struct fab_server *srv, struct fab_rdma *r)
 {
 	if (!r || !r->owner)
 		return; /* a listener, or one whose session has ended already */
+	ASSERT(r->server);
 	if (r->owner_is_session)
 		fab__control_lost(r->owner);
 	else
@@ -337,6 +344,7 @@ int fab__rdma_listen(struct fab_server *srv, struct fab_listener *l, char why[FA
 	char host[100];
 	int err = manager_open(srv, why);
 
+	ASSERT(!l->rdma);
 	if (err)
 		return err;
 	if (rs->v->create_id(rs->cm, &l->rdma, NULL, RDMA_PS_TCP)) {

@@ -26,6 +26,8 @@
 
 static void line_put(struct fab_control *c, bool is_notice, const char *text)
 {
+	/* (1) */
+	ASSERT(c->refusal_count <= FAB_REFUSALS_MAX && c->notice_count <= FAB_REFUSALS_MAX);
 	if (is_notice && c->notice_count < FAB_REFUSALS_MAX)
 		snprintf(c->notices[c->notice_count++], FAB_WHY_MAX, "%s", text);
 	else if (!is_notice && c->refusal_count < FAB_REFUSALS_MAX)
@@ -37,6 +39,7 @@ void fab__notice(struct fab_server *srv, const char *format, ...)
 	struct fab_control *c = srv->control;
 	va_list args;
 
+	ASSERT(c->notice_count <= FAB_REFUSALS_MAX);
 	if (c->notice_count == FAB_REFUSALS_MAX)
 		return;
 	va_start(args, format);
@@ -66,6 +69,7 @@ static void expired(struct fab_control *c, struct fab__refusal *r)
 {
 	char text[FAB_WHY_MAX];
 
+	ASSERT(r->until_ns && r->until_ns <= c->now_ns);
 	if (r->more == 0) {
 		r->until_ns = 0;
 		return;
@@ -112,12 +116,14 @@ static void tell(struct fab_control *c, bool is_notice, const char *transport, c
 	}
 	if (!place)
 		return; /* (1) */
+	ASSERT(!place->until_ns);
 	place->until_ns = c->now_ns + TELL_NS;
 	place->more = 0;
 	place->is_notice = is_notice;
 	snprintf(place->transport, sizeof(place->transport), "%s", transport);
 	snprintf(place->peer, sizeof(place->peer), "%s", peer);
 	snprintf(place->why, sizeof(place->why), "%s", why);
+	ASSERT(same_kind(place, transport, peer, why)); /* (2) */
 	snprintf(text, sizeof(text), "%s %.60s: %.180s", transport, peer, why);
 	line_put(c, is_notice, text);
 }
@@ -140,6 +146,7 @@ void fab_session_refused(struct fab_session *session, enum fab_refusal what)
 	struct fab__session *s = fab__session_of(session);
 	uint64_t now_ns = s->srv->now_ns;
 
+	ASSERT(what < FAB_REFUSALS_END);
 	if (s->refused_ns[what] && now_ns - s->refused_ns[what] < TELL_CORE_NS)
 		return;
 	s->refused_ns[what] = now_ns ? now_ns : 1;
@@ -165,6 +172,7 @@ void fab__session_refusals(struct fab__session *s)
 	uint32_t bits = atomic_exchange_explicit(&s->refusals, 0, memory_order_relaxed);
 	char why[FAB_WHY_MAX];
 
+	ASSERT(!(bits >> FAB_REFUSALS_END));
 	for (uint32_t i = 0; i < FAB_REFUSALS_END; i++) {
 		if (!(bits & 1u << i))
 			continue;

@@ -18,7 +18,8 @@
  *      them CLOSING.
  *  (2) Events that are due (cancels, back) come out before anything is received.
  *  (3) fab_server_arm() asks epoll before it checks rings and messages: anything that arrives
- *      later makes the epoll readable.
+ *      later makes the epoll readable
+ *      [test_fab_session:a_sleeping_core_is_woken_by_a_request, torture_fab_server].
  */
 #include "fabric/hello/fab_server_internal.h"
 
@@ -52,6 +53,7 @@ static int session_watch(struct fab_server *srv, struct fab__session *s)
 	};
 	int fd = s->direct ? s->control.doorbells[0] : s->control.fd;
 
+	ASSERT(s->at == SESSION_OPEN);
 	/* Without a descriptor (a simulated network) it is looked at with every poll, and so is
 	 * a completion queue: its channel tells nothing that was not asked for. */
 	s->quiet_until_told = is_stream(s) && fd >= 0;
@@ -63,6 +65,7 @@ static void session_unwatch(struct fab_server *srv, struct fab__session *s)
 {
 	int fd = s->direct ? s->control.doorbells[0] : s->control.fd;
 
+	ASSERT(s->at == SESSION_FREE);
 	if (fd >= 0) /* fails only where it was not watched */
 		(void)epoll_ctl(srv->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
 }
@@ -71,6 +74,7 @@ static void session_unwatch(struct fab_server *srv, struct fab__session *s)
 static void probe_first(struct fab_server *srv)
 {
 	srv->onesided_count++;
+	ASSERT(srv->onesided_count <= srv->open_count);
 	if (srv->probe_ns != UINT64_MAX)
 		return;
 	srv->probe_ns = srv->now_ns + FAB_RDMA_PROBE_NS;
@@ -100,6 +104,7 @@ static uint32_t messages(struct fab_server *srv, struct fab_event *events, uint3
 			SESSION_OPEN; /* only now: a LOST before this was its predecessor's */
 		srv->open[srv->open_count++] = m->session;
 		srv->stream_count += is_stream(m->session);
+		ASSERT(srv->stream_count <= srv->open_count);
 		if (m->session->onesided)
 			probe_first(srv);
 		srv->stat.sessions++;
@@ -123,6 +128,7 @@ static uint32_t events_due(struct fab_server *srv, struct fab_event *events, uin
 			list_entry(list_pop_front(&srv->cancels), struct fab__req, cancel_node);
 		struct fab_event *e = event_put(&events[n++], FAB_EVENT_CANCEL,
 						fab__session_of(req->pub.session));
+		ASSERT(req->live && req->cancel_status < 0);
 
 		e->req = &req->pub;
 		e->status = req->cancel_status;
@@ -136,6 +142,7 @@ static uint32_t events_due(struct fab_server *srv, struct fab_event *events, uin
 		e->piece = container_of((uint64_t *)(void *)in, struct fab_piece, opaque[0]);
 		e->req = in->pull ? e->piece->req : NULL;
 		e->status = e->piece->status;
+		ASSERT(in->session->pieces_out > 0);
 		in->session->pieces_out--;
 	}
 	return n;
@@ -151,6 +158,7 @@ static void tell_closed(struct fab_server *srv)
 
 	while (unlikely((node = list_pop_front(&srv->closed)) != NULL)) {
 		struct fab__session *s = list_entry(node, struct fab__session, closed_node);
+		ASSERT(s->at == SESSION_FREE && !list_linked(&s->dirty_node));
 
 		s->closed = (struct fab_message){ .type = MESSAGE_CLOSED, .session = s };
 		ASSERT(spsc_push(&srv->to_control, &s->closed));
@@ -171,10 +179,14 @@ static uint32_t closed(struct fab_server *srv, struct fab_event *events, uint32_
 			continue;
 		}
 		s->at = SESSION_FREE;
+		ASSERT(srv->closing_count > 0);
+		ASSERT(srv->open_count <= srv->cfg.sessions_max);
 		srv->closing_count--;
 		srv->stream_count -= is_stream(s);
 		srv->onesided_count -= s->onesided;
 		srv->open[i] = srv->open[--srv->open_count];
+		ASSERT(srv->stream_count + srv->onesided_count <= srv->open_count);
+		ASSERT(srv->closing_count <= srv->open_count); /* (1) */
 		srv->stat.wakeups_sent += s->direct ? s->shm.rung_count : 0;
 		session_unwatch(srv, s);
 		event_put(&events[n++], FAB_EVENT_SESSION_CLOSED, s);
@@ -186,15 +198,18 @@ static uint32_t closed(struct fab_server *srv, struct fab_event *events, uint32_
 
 static wk_cold void stop_all(struct fab_server *srv)
 {
+	ASSERT(!srv->stopping);
 	srv->stopping = true;
 	for (uint32_t i = 0; i < srv->open_count; i++)
 		fab__session_fail(srv->open[i], -ECONNRESET);
+	ASSERT(srv->closing_count == srv->open_count);
 }
 
 /* Probes all clients that have been silent since the last time, together, so that a sleeping core
  * is woken once. */
 static void probe(struct fab_server *srv, uint64_t now_ns)
 {
+	ASSERT(srv->onesided_count <= srv->open_count);
 	for (uint32_t i = 0; i < srv->open_count; i++) {
 		struct fab__session *s = srv->open[i];
 
@@ -233,6 +248,7 @@ static void expire(struct fab_server *srv, uint64_t now_ns)
 			next = min_u64(next, fab__send_expire(s, now_ns));
 	}
 	srv->next_deadline_ns = next;
+	ASSERT(srv->closing_count <= srv->open_count);
 }
 
 /* ---- the poll ----------------------------------------------------------------------- */
@@ -263,9 +279,11 @@ void fab_server_flush(struct fab_server *srv)
 
 	while ((node = list_pop_front(&srv->dirty)) != NULL) {
 		struct fab__session *s = list_entry(node, struct fab__session, dirty_node);
+		ASSERT(s->at == SESSION_OPEN);
 		int err;
 
 		fab__part_release(s);
+		ASSERT(!s->held);
 		err = s->link->ops->flush(s->link);
 		if (!s->direct)
 			fab__sent_drain(s);
@@ -290,7 +308,19 @@ static uint32_t poll_due(struct fab_server *srv, uint64_t now_ns, struct fab_eve
 	n += events_due(srv, events + n, events_max - n);
 	if (unlikely(srv->closing_count > 0))
 		n += closed(srv, events + n, events_max - n);
+	ASSERT(n <= events_max);
 	return n;
+}
+
+/* Counts again what counters say, in variants that look for our own mistakes. */
+static void self_check(struct fab_server *srv)
+{
+#ifdef WK_DEBUG
+	if (srv->self_check++ % FAB_CHECK_TURNS == 0)
+		fab__server_check(srv);
+#else
+	(void)srv;
+#endif
 }
 
 /* Returns the next session in turn.  After all: `count` of them had input. */
@@ -301,6 +331,7 @@ static struct fab__session *next_of(struct fab_server *srv, uint32_t count)
 		srv->talkers = srv->talking;
 		srv->talking = 0;
 	}
+	DASSERT(srv->open_next < count && count <= srv->open_count);
 	return srv->open[srv->open_next];
 }
 
@@ -314,9 +345,12 @@ uint32_t fab_server_poll(struct fab_server *srv, uint64_t now_ns, struct fab_eve
 	uint32_t n, count, each, got;
 
 	srv->now_ns = now_ns;
+	self_check(srv);
 	tell_closed(srv);
 	fab_server_flush(srv);
 	n = poll_due(srv, now_ns, events, events_max);
+	/* (2) */
+	DASSERT(n == events_max || (list_empty(&srv->cancels) && list_empty(&srv->back)));
 	if (srv->stream_count > 0 &&
 	    (srv->busy || srv->stream_count == srv->open_count || ++srv->polls >= QUIET_POLLS))
 		harvest(srv);
@@ -333,6 +367,7 @@ uint32_t fab_server_poll(struct fab_server *srv, uint64_t now_ns, struct fab_eve
 		n += got;
 	}
 	srv->found = n > 0;
+	ASSERT(n <= events_max);
 	return n;
 }
 
@@ -387,6 +422,7 @@ void fab_server_disarm(struct fab_server *srv)
 
 int fab_server_fd(const struct fab_server *srv)
 {
+	ASSERT(srv->epoll_fd >= 0);
 	return srv->epoll_fd;
 }
 

@@ -92,6 +92,7 @@ static struct slice slice_of(const struct fab_limits *l)
 	};
 
 	s.all = s.reqs + s.longs + s.frees + s.tcp;
+	ASSERT(s.all % BLOCK_SIZE == 0);
 	return s;
 }
 
@@ -132,11 +133,14 @@ static int arena_create(struct fab_server *srv)
 		s->tcp = (void *)(at + slice.reqs + slice.longs + slice.frees);
 		at += slice.all;
 	}
+	ASSERT(at == (uint8_t *)srv->arena + srv->arena_bytes);
 	return 0;
 }
 
 void fab__session_pages_free(struct fab__session *s)
 {
+	ASSERT(s->at == SESSION_FREE);
+	ASSERT((uintptr_t)s->reqs % BLOCK_SIZE == 0);
 	/* Where all memory is locked it stays, as the daemon then wants it. */
 	(void)madvise(s->reqs, slice_of(&s->srv->cfg.limits).all, MADV_DONTNEED);
 }
@@ -145,6 +149,7 @@ static uint32_t ring_size(uint32_t messages)
 {
 	uint32_t size = 1;
 
+	ASSERT(messages > 0 && messages <= 1u << 30);
 	while (size < messages)
 		size <<= 1;
 	return size;
@@ -169,6 +174,7 @@ static int epoll_create_woken(struct fab_server *srv)
 {
 	struct epoll_event ev = { .events = EPOLLIN | EPOLLET, .data.ptr = NULL };
 
+	ASSERT(srv->epoll_fd < 0 && srv->wake_fd < 0);
 	srv->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (srv->epoll_fd < 0)
 		return -errno;
@@ -180,6 +186,7 @@ static int epoll_create_woken(struct fab_server *srv)
 
 static void server_free(struct fab_server *srv)
 {
+	ASSERT(srv->open_count == 0 && srv->closing_count == 0);
 	if (srv->wake_fd >= 0)
 		close(srv->wake_fd);
 	if (srv->epoll_fd >= 0)
@@ -228,6 +235,7 @@ static int create(struct fab_server **out, const struct fab_server_cfg *cfg,
 		return err;
 	}
 	if (first) {
+		ASSERT(first->control->core_count < FAB_CORES_MAX);
 		srv->control = first->control;
 		srv->control->cores[srv->control->core_count++] = srv;
 	}
@@ -250,6 +258,8 @@ int fab_server_add(struct fab_server *first, struct fab_server **out)
 
 void fab_server_destroy(struct fab_server *srv)
 {
+	ASSERT(list_empty(&srv->closed)); /* it was polled once more */
+	ASSERT(list_empty(&srv->cancels) && list_empty(&srv->back));
 	ASSERT(srv->open_count == 0);
 	fab__control_destroy(srv);
 	server_free(srv);

@@ -7,6 +7,7 @@
 
 static void sessions_end(struct fab_server *srv, uint32_t slot)
 {
+	ASSERT(slot == FAB_KEY_NONE || slot < srv->control->keys.max);
 	for (uint32_t core = 0; core < srv->control->core_count && slot != FAB_KEY_NONE; core++) {
 		struct fab_server *of = srv->control->cores[core];
 
@@ -26,6 +27,7 @@ int fab_server_key_set(struct fab_server *srv, const struct fab_grant *grant)
 
 	if (rc == 1)
 		sessions_end(srv, ended);
+	ASSERT(rc <= 1);
 	return rc;
 }
 

@@ -36,6 +36,10 @@ void fab__session_open(struct fab__session *s, struct fab_link *link,
 {
 	static const struct fab_rights everything = { .may_write = true };
 
+	ASSERT(s->at == SESSION_FREE);
+	ASSERT(limits->credits > 0 && limits->credits <= FAB_CREDITS_MAX);
+	ASSERT(limits->long_bodies <= FAB_LONG_MAX);
+	ASSERT(strlen(key_id) <= FAB_KEY_ID_MAX);
 	s->pub.id = id;
 	s->pub.user = NULL;
 	s->pub.transport = link->ops->name;
@@ -87,6 +91,9 @@ void fab__session_open(struct fab__session *s, struct fab_link *link,
 
 static void req_free(struct fab__session *s, struct fab__req *req)
 {
+	DASSERT(!req->part && !list_linked(&req->cancel_node));
+	DASSERT(req->pulls == 0);
+	DASSERT(req->long_slot < 0 || !(s->long_free >> req->long_slot & 1));
 	ASSERT(!req->live && s->req_free_count < s->pub.limits.credits);
 	if (req->long_slot >= 0)
 		s->long_free |= UINT64_C(1) << req->long_slot;
@@ -112,6 +119,7 @@ static int window_find(struct fab__session *s, struct fab_window *out, const str
 	out->pool = pool;
 	out->offset_bytes = hdr->window_offset;
 	out->length_bytes = hdr->window_bytes;
+	DASSERT(out->offset_bytes % BLOCK_SIZE == 0 && out->length_bytes % BLOCK_SIZE == 0);
 	return 0;
 }
 
@@ -120,6 +128,7 @@ static int long_take(struct fab__session *s, struct fab__req *req)
 	if (s->long_free == 0)
 		return -EPROTO;
 	req->long_slot = __builtin_ctzll(s->long_free);
+	ASSERT((uint32_t)req->long_slot < s->pub.limits.long_bodies);
 	s->long_free &= s->long_free - 1;
 	req->body_at = s->longs + (size_t)req->long_slot * FAB_LONG_BODY_MAX;
 	return 0;
@@ -132,9 +141,12 @@ static int request_begin(struct fab__session *s, const struct fab_hdr_wire *w, u
 	struct fab__req *req;
 	int err;
 
+	DASSERT(!s->rx.req && !s->rx.wants);
+	DASSERT(s->req_free_count <= s->pub.limits.credits); /* (2) */
 	if (unlikely(s->req_free_count == 0))
 		return -EPROTO;
 	req = &s->reqs[s->req_free[--s->req_free_count]];
+	DASSERT(!req->live && !req->part);
 	s->rx.req = req;
 	req->long_slot = -1;
 	req->cancel_status = 0;
@@ -172,6 +184,8 @@ static int request_end(struct fab__session *s, struct fab_event *event)
 	struct fab__req *req = s->rx.req;
 	int err;
 
+	DASSERT(req && !req->live && !s->rx.wants);
+	DASSERT(!list_linked(&req->cancel_node));
 	if (!s->direct && req->body_bytes > FAB_SMALL_MAX &&
 	    crc32c(req->body_at, req->body_bytes) != s->rx.hdr.body_crc32c)
 		return -EPROTO;
@@ -197,6 +211,8 @@ static void cancel_due(struct fab__req *req, int status)
 {
 	struct fab__session *s = fab__session_of(req->pub.session);
 
+	ASSERT(req->live);
+	ASSERT(status < 0);
 	if (req->cancel_status == -ECONNRESET || (req->cancel_status && status != -ECONNRESET))
 		return;
 	req->cancel_status = status;
@@ -219,6 +235,7 @@ void fab__session_expire(struct fab__session *s, uint64_t now_ns)
 {
 	uint64_t next = UINT64_MAX;
 
+	ASSERT(s->at == SESSION_OPEN);
 	for (uint32_t i = 0; i < s->pub.limits.credits; i++) {
 		struct fab__req *req = &s->reqs[i];
 
@@ -230,6 +247,7 @@ void fab__session_expire(struct fab__session *s, uint64_t now_ns)
 			next = min_u64(next, req->pub.deadline_ns);
 	}
 	s->next_deadline_ns = next;
+	ASSERT(next > now_ns);
 }
 
 /* ---- receiving ---------------------------------------------------------------------- */
@@ -238,6 +256,7 @@ static int capsule_begin(struct fab__session *s, const struct fab_hdr_wire *w, u
 {
 	int err = fab__hdr_parse(&s->rx.hdr, w);
 
+	DASSERT(s->at == SESSION_OPEN && !s->rx.req && !s->rx.piece);
 	if (unlikely(err))
 		return err;
 	if (likely(s->rx.hdr.type >= FAB_PING))
@@ -263,6 +282,7 @@ static int session_turn(struct fab__session *s, uint64_t now_ns, struct fab_even
 	struct fab_hdr_wire w;
 	int got;
 
+	DASSERT(!s->rx.wants || s->rx.done_bytes < s->rx.need_bytes);
 	if (!s->rx.wants) {
 		got = s->link->ops->recv_header(s->link, &w);
 		if (got <= 0)
@@ -307,6 +327,7 @@ uint32_t fab__session_poll(struct fab__session *s, uint64_t now_ns, struct fab_e
 	}
 	if (unlikely(got < 0 && got != -EAGAIN))
 		fab__session_fail(s, got);
+	ASSERT(n <= events_max);
 	return n;
 }
 
@@ -315,6 +336,8 @@ uint32_t fab__session_poll(struct fab__session *s, uint64_t now_ns, struct fab_e
 /* Over rdma the card may still move bytes: until the control side has destroyed the queue pair. */
 static void halt(struct fab__session *s)
 {
+	ASSERT(s->onesided && !s->halting);
+	ASSERT(s->at == SESSION_CLOSING);
 	s->halting = true;
 	s->halt = (struct fab_message){ .type = MESSAGE_HALT, .session = s };
 	ASSERT(spsc_push(&s->srv->to_control, &s->halt));
@@ -331,6 +354,7 @@ void fab__session_halted(struct fab__session *s)
 
 void fab__session_fail(struct fab__session *s, int err)
 {
+	ASSERT(err < 0);
 	if (s->at != SESSION_OPEN)
 		return;
 	if (err == -ECONNRESET && s->is_slow && s->srv->now_ns - s->full_ns >= FAB_STALL_NS / 2)
@@ -343,6 +367,7 @@ void fab__session_fail(struct fab__session *s, int err)
 	}
 	s->at = SESSION_CLOSING;
 	s->srv->closing_count++;
+	ASSERT(s->srv->closing_count <= s->srv->open_count);
 	s->link->ops->close(s->link);
 	if (s->onesided)
 		halt(s);
@@ -355,10 +380,12 @@ void fab__session_fail(struct fab__session *s, int err)
 	for (uint32_t i = 0; i < s->pub.limits.credits; i++)
 		if (s->reqs[i].live)
 			cancel_due(&s->reqs[i], -ECONNRESET);
+	ASSERT(!s->held && !list_linked(&s->dirty_node)); /* (3) */
 }
 
 bool fab__session_drained(const struct fab__session *s)
 {
+	ASSERT(s->req_free_count <= s->pub.limits.credits); /* (1) */
 	ASSERT(s->at == SESSION_CLOSING);
 	return s->req_free_count == s->pub.limits.credits && s->pieces_out == 0 && !s->halting;
 }
@@ -367,6 +394,7 @@ bool fab__session_drained(const struct fab__session *s)
 
 void fab__session_dirty(struct fab__session *s)
 {
+	DASSERT(s->at == SESSION_OPEN); /* (3) */
 	if (!list_linked(&s->dirty_node))
 		list_push_back(&s->srv->dirty, &s->dirty_node);
 }
@@ -374,6 +402,8 @@ void fab__session_dirty(struct fab__session *s)
 /* Sends the bytes of a PART after the reply, without another header. */
 static void take_along(struct fab_tx *tx, const struct fab_piece *part)
 {
+	ASSERT((part->window_at | part->length_bytes) % BLOCK_SIZE == 0);
+	ASSERT(part->length_bytes <= FAB_PAYLOAD_MAX);
 	tx->hdr.window_block = le32_of(part->window_at / BLOCK_SIZE);
 	tx->hdr.window_blocks = le32_of(part->length_bytes / BLOCK_SIZE);
 	tx->payload = part->bytes;
@@ -427,6 +457,8 @@ void fab__reply_sent(struct fab__session *s, struct fab_tx *tx, int status)
 {
 	struct fab__req *req = container_of(tx, struct fab__req, tx);
 
+	DASSERT(tx->kind == FAB_TX_REPLY && !req->live);
+	DASSERT(req->pub.session == &s->pub);
 	if (req->part)
 		fab__piece_back(req->part, status);
 	req->part = NULL;
@@ -442,6 +474,7 @@ void fab_reply_read(struct fab_req *req, uint32_t length_bytes, const uint32_t *
 		uint32_t sums[FAB_SUMS_INLINE];
 	} body;
 
+	DASSERT(blocks <= FAB_SUMS_INLINE ? sums || blocks == 0 : sums_at % 4 == 0);
 	ASSERT(req->type == FAB_READ && length_bytes <= req->args.read.length_bytes);
 	body.head.length_bytes = le32_of(length_bytes);
 	if (blocks > FAB_SUMS_INLINE) {

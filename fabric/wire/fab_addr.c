@@ -10,6 +10,7 @@
 
 static int say(char why[FAB_WHY_MAX], int err, const char *address, const char *what)
 {
+	ASSERT(err < 0 && what);
 	snprintf(why, FAB_WHY_MAX, "\"%.100s\": %s", address, what);
 	return err;
 }
@@ -20,6 +21,7 @@ static int inet_parse(struct fab_addr *out, const char *address, const char *res
 	const char *wrong;
 	int err = fab__inet_parse(out, rest, &wrong);
 
+	ASSERT(transport == FAB_TRANSPORT_TCP || transport == FAB_TRANSPORT_RDMA);
 	if (err)
 		return say(why, err, address, wrong);
 	out->transport = transport;
@@ -60,6 +62,7 @@ int fab__fd_nonblock(int fd)
 {
 	int flags = fcntl(fd, F_GETFL);
 
+	ASSERT(fd >= 0);
 	return flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 ? -errno : 0;
 }
 
@@ -76,6 +79,7 @@ int fab__addr_socket(const struct fab_addr *addr)
 	int fd = socket(addr->sa.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	int err;
 
+	ASSERT(addr->transport == FAB_TRANSPORT_TCP || addr->transport == FAB_TRANSPORT_SHM);
 	if (fd < 0)
 		return -errno;
 	err = addr->transport == FAB_TRANSPORT_TCP ? fab__tcp_options(fd) : 0;
@@ -91,6 +95,7 @@ int fab__peer_uid_check(int fd, const uint32_t *user, uint32_t user_count, char 
 	struct ucred cred;
 	socklen_t bytes = sizeof(cred);
 
+	ASSERT(fd >= 0);
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &bytes) < 0) {
 		snprintf(why, FAB_WHY_MAX, "who the peer is cannot be found out: %s",
 			 strerror(errno));
@@ -111,6 +116,7 @@ bool fab__peer_is_local(int fd)
 	struct sockaddr_storage peer = { 0 };
 	socklen_t bytes = sizeof(peer);
 
+	ASSERT(fd >= 0);
 	if (getpeername(fd, (struct sockaddr *)&peer, &bytes) < 0)
 		return false;
 	return peer.ss_family == AF_UNIX || fab__inet_is_loopback((const struct sockaddr *)&peer);
@@ -122,6 +128,7 @@ void fab__peer_text(int fd, char out[64])
 	socklen_t bytes = sizeof(peer);
 	struct ucred cred = { 0 };
 
+	ASSERT(fd >= 0);
 	snprintf(out, 64, "a peer that is gone");
 	if (getpeername(fd, (struct sockaddr *)&peer, &bytes) < 0)
 		return;

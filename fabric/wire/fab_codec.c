@@ -58,6 +58,8 @@ void fab__hdr_build(struct fab_hdr_wire *out, uint8_t type, uint64_t request_id)
 
 void fab__tx_body(struct fab_tx *tx, const void *body, uint32_t bytes)
 {
+	DASSERT(bytes == 0 || body);
+	DASSERT(bytes <= FAB_LONG_BODY_MAX);
 	tx->hdr.body_bytes = le32_of(bytes);
 	tx->body = bytes > FAB_SMALL_MAX ? body : NULL;
 	tx->body_bytes = bytes > FAB_SMALL_MAX ? bytes : 0;
@@ -93,6 +95,8 @@ void fab__piece_build(struct fab_hdr_wire *out, uint8_t type, uint64_t request_i
 		.pull = le32_of(in->pull),
 	};
 
+	ASSERT(type == FAB_PART || type == FAB_PULL || type == FAB_DATA);
+	ASSERT(in->window_at <= FAB_WINDOW_MAX && in->pull < FAB_PULLS_MAX);
 	ASSERT(in->length_bytes > 0 && in->length_bytes <= FAB_PAYLOAD_MAX);
 	fab__hdr_build(out, type, request_id);
 	out->body_bytes = le32_of(sizeof(p));
@@ -110,11 +114,13 @@ bool fab_req_change(const struct fab_req *req, struct fab_change *out)
 		.again = req->id & FAB_ID_AGAIN,
 		.sure = req->id & FAB_ID_SURE,
 	};
+	ASSERT(out->slot < FAB_CHANGE_SLOTS);
 	return out->number > 0 && !(req->id & FAB_ID_RESERVED);
 }
 
 uint64_t fab__change_id(const struct fab_change *c)
 {
+	ASSERT(c->number > 0);
 	ASSERT(c->number < UINT64_C(1) << 48 && c->slot < FAB_CHANGE_SLOTS);
 	return c->number << 16 | FAB_ID_CHANGE | (c->again ? FAB_ID_AGAIN : 0) |
 	       (c->sure ? FAB_ID_SURE : 0) | c->slot;

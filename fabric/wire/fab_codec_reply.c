@@ -18,6 +18,7 @@
 
 static void attr_build(struct fab_attr_wire *w, const struct fab_attr *attr)
 {
+	ASSERT(attr->dir >> FAB_DIR_BITS == 0);
 	*w = (struct fab_attr_wire){
 		.ino = le64_of(attr->ino),
 		.dir = le64_of(attr->dir),
@@ -64,6 +65,8 @@ uint32_t fab_build_answer_read(void *out, const struct fab_answer *answer)
 		.sums_at = le32_of(answer->sums_at),
 	};
 
+	ASSERT(answer->status <= 0 && answer->status >= STATUS_MIN);
+	ASSERT(answer->status || answer->data_at % BLOCK_SIZE == 0);
 	memcpy(out, &w, sizeof(w));
 	return sizeof(w);
 }
@@ -72,6 +75,7 @@ uint32_t fab_build_answer_put(void *out, const struct fab_answer *answer)
 {
 	struct fab_answer_put_wire w = { .status = le32_of((uint32_t)answer->status) };
 
+	ASSERT(answer->status <= 0 && answer->status >= STATUS_MIN);
 	memcpy(w.handle, answer->handle.bytes, sizeof(w.handle));
 	memcpy(out, &w, sizeof(w));
 	return sizeof(w);
@@ -79,6 +83,7 @@ uint32_t fab_build_answer_put(void *out, const struct fab_answer *answer)
 
 uint32_t fab_entry_bytes(uint32_t name_bytes)
 {
+	ASSERT(name_bytes > 0 && name_bytes <= UINT16_MAX / 2);
 	return (uint32_t)align_up(sizeof(struct fab_entry_wire) + name_bytes, 8);
 }
 
@@ -108,6 +113,8 @@ uint32_t fab_build_listed(void *out, uint32_t count, uint32_t total_bytes, bool 
 		.at_end = le32_of(at_end),
 	};
 
+	ASSERT(count == 0 || total_bytes > 0);
+	ASSERT(total_bytes <= FAB_WINDOW_MAX);
 	memcpy(w.cookie, cookie, sizeof(w.cookie));
 	memcpy(out, &w, sizeof(w));
 	return sizeof(w);
@@ -154,11 +161,13 @@ uint32_t fab_build_u64(void *out, uint64_t value)
 
 static const uint8_t *window_of(const struct fab_call *call)
 {
+	DASSERT(call->region && call->region->memory);
 	return (const uint8_t *)call->region->memory + call->window_offset;
 }
 
 static bool in_window(const struct fab_call *call, uint32_t at, uint64_t bytes)
 {
+	DASSERT(call->region);
 	return at <= call->window_bytes && bytes <= call->window_bytes - at;
 }
 
@@ -167,6 +176,7 @@ static int read_reply_parse(struct fab_call *call)
 	struct fab_read_reply_wire w;
 	uint32_t blocks, sums_at;
 
+	DASSERT(call->type == FAB_READ && call->status == 0);
 	if (call->body_bytes < sizeof(w))
 		return -EPROTO;
 	memcpy(&w, call->body, sizeof(w));
@@ -190,6 +200,7 @@ static int text_reply_parse(struct fab_call *call)
 {
 	le64 length;
 
+	DASSERT(call->status == 0);
 	if (!call->region) {
 		call->data = call->body;
 		call->length_bytes = call->body_bytes;
@@ -207,6 +218,7 @@ static int names_reply_parse(struct fab_call *call, uint32_t each)
 {
 	uint32_t bytes = call->args.batch.count * each;
 
+	ASSERT(each == FAB_STAT_BYTES || each == FAB_STATUS_BYTES);
 	call->data = call->region ? window_of(call) : call->body;
 	return call->body_bytes == (call->region ? 0 : bytes) ? 0 : -EPROTO;
 }
@@ -215,6 +227,7 @@ static int listed_reply_parse(struct fab_call *call)
 {
 	struct fab_listed_wire w;
 
+	DASSERT(call->type == FAB_LIST);
 	if (call->body_bytes != sizeof(w))
 		return -EPROTO;
 	memcpy(&w, call->body, sizeof(w));
@@ -229,6 +242,7 @@ static int size_reply_parse(struct fab_call *call)
 {
 	le64 size;
 
+	DASSERT(call->type == FAB_WRITE || call->type == FAB_SEEK);
 	if (call->body_bytes != sizeof(size))
 		return -EPROTO;
 	memcpy(&size, call->body, sizeof(size));
@@ -238,6 +252,7 @@ static int size_reply_parse(struct fab_call *call)
 
 int fab__reply_parse(struct fab_call *call, int status, uint32_t body_bytes)
 {
+	DASSERT(body_bytes <= FAB_BODY_MAX);
 	call->status = status;
 	call->body_bytes = body_bytes;
 	call->length_bytes = 0;
@@ -288,6 +303,7 @@ static int answer_read_parse(const struct fab_call *call, const uint8_t *at, str
 	struct fab_answer_read_wire w;
 	uint64_t blocks;
 
+	DASSERT(call->type == FAB_READ_BATCH);
 	memcpy(&w, at, sizeof(w));
 	*out = (struct fab_answer){
 		.status = (int32_t)le32_get(w.status),
@@ -316,6 +332,7 @@ int fab_call_answer(const struct fab_call *call, uint32_t i, struct fab_answer *
 	const uint8_t *at;
 	struct fab_answer_put_wire w;
 
+	ASSERT(count * FAB_ANSWER_BYTES <= call->window_bytes);
 	ASSERT(call->type == FAB_READ_BATCH || call->type == FAB_PUT);
 	ASSERT(call->status == 0 && i < count);
 	at = window_of(call) + fab_answers_at(call->window_bytes, count) + i * FAB_ANSWER_BYTES;
@@ -345,6 +362,7 @@ uint32_t fab_call_sum(const struct fab_call *call, uint32_t block)
 uint32_t fab_answer_sum(const struct fab_call *call, const struct fab_answer *answer,
 			uint32_t block)
 {
+	DASSERT(call->type == FAB_READ_BATCH);
 	ASSERT(answer->status == 0 && block < div_up(answer->length_bytes, BLOCK_SIZE));
 	return sum_at(window_of(call) + answer->sums_at, block);
 }

@@ -89,6 +89,7 @@ static struct fab_handle handle_of(const uint8_t bytes[FAB_HANDLE_BYTES])
 /* `bytes` bytes of text at `at`: inside the body, and without a NUL. */
 static int text_parse(const char **out, const struct cut *cut, uint32_t at, uint32_t bytes)
 {
+	DASSERT(cut->names_at <= cut->body_bytes);
 	if (bytes == 0 || bytes > FAB_PATH_MAX)
 		return -EPROTO;
 	if (at < cut->names_at || at > cut->body_bytes || bytes > cut->body_bytes - at)
@@ -102,6 +103,7 @@ static int text_parse(const char **out, const struct cut *cut, uint32_t at, uint
 /* `bytes` of anything at `at`, or nothing. */
 static int value_parse(const void **out, const struct cut *cut, uint32_t at, uint32_t bytes)
 {
+	DASSERT(cut->names_at <= cut->body_bytes);
 	if (at < cut->names_at || at > cut->body_bytes || bytes > cut->body_bytes - at)
 		return -EPROTO;
 	*out = cut->body + at;
@@ -151,6 +153,7 @@ static const uint8_t *item_at(struct cut *cut, enum fab_type type, const void *b
 	cut->body = body;
 	cut->body_bytes = body_bytes;
 	cut->names_at = shape->fixed_bytes + count * shape->item_bytes;
+	DASSERT(cut->names_at <= body_bytes);
 	return cut->body + shape->fixed_bytes + i * shape->item_bytes;
 }
 
@@ -182,6 +185,7 @@ int fab__read_item_parse(struct fab_read_item *out, const void *body, uint32_t b
 	struct cut cut;
 	int err;
 
+	DASSERT(body_bytes > sizeof(struct fab_count_wire));
 	memcpy(&w, item_at(&cut, FAB_READ_BATCH, body, body_bytes, i), sizeof(w));
 	out->offset_bytes = le64_get(w.offset_bytes);
 	out->length_bytes = le64_get(w.length_bytes);
@@ -192,6 +196,7 @@ int fab__read_item_parse(struct fab_read_item *out, const void *body, uint32_t b
 /* A piece of the window: payload or checksums. */
 static bool in_window(uint32_t at, uint64_t bytes, uint32_t window_bytes, uint32_t align)
 {
+	DASSERT(align > 0);
 	return at % align == 0 && at <= window_bytes && bytes <= window_bytes - at;
 }
 
@@ -229,6 +234,7 @@ int fab__name_item_parse(struct fab_name *out, enum fab_type type, const void *b
 	struct cut cut;
 	int err;
 
+	DASSERT(shapes[type].item_bytes == sizeof(w));
 	memcpy(&w, item_at(&cut, type, body, body_bytes, i), sizeof(w));
 	if (type == FAB_UNLINK_BATCH)
 		return place_parse(out, &cut, &w);
@@ -241,6 +247,7 @@ static bool names_have_room(const struct fab_req *req, uint32_t count)
 {
 	uint32_t each = req->type == FAB_STAT ? FAB_STAT_BYTES : FAB_STATUS_BYTES;
 
+	ASSERT(count > 0 && count <= FAB_BATCH_MAX);
 	return count * each <= (req->window.length_bytes ? req->window.length_bytes : FAB_BODY_MAX);
 }
 
@@ -253,6 +260,8 @@ static int batch_parse(struct fab_req *req, const struct cut *cut, const struct 
 	uint32_t count;
 	int err = 0;
 
+	ASSERT(shape->item_bytes > 0 && limits->batch_max <= FAB_BATCH_MAX);
+	ASSERT(cut->body_bytes >= shape->fixed_bytes);
 	memcpy(&count, cut->body, sizeof(count));
 	if (count == 0 || count > limits->batch_max)
 		return -EPROTO;
@@ -279,6 +288,7 @@ static int read_parse(struct fab_req *req, const struct cut *cut)
 {
 	struct fab_read_wire w;
 
+	DASSERT(cut->body_bytes == sizeof(w));
 	memcpy(&w, cut->body, sizeof(w));
 	req->args.read.handle = handle_of(w.handle);
 	req->args.read.offset_bytes = le32_get(w.offset_low) | (uint64_t)le32_get(w.offset_high)
@@ -294,6 +304,7 @@ static int write_parse(struct fab_req *req, const struct cut *cut)
 	struct fab_write_wire w;
 	uint64_t blocks;
 
+	DASSERT(cut->body_bytes == sizeof(w));
 	memcpy(&w, cut->body, sizeof(w));
 	req->args.write.handle = handle_of(w.handle);
 	req->args.write.offset_bytes = le64_get(w.offset_bytes);
@@ -322,6 +333,7 @@ static int open_parse(struct fab_req *req, const struct cut *cut)
 {
 	struct fab_open_wire w;
 
+	DASSERT(cut->body_bytes >= sizeof(w));
 	memcpy(&w, cut->body, sizeof(w));
 	req->args.open.flags = le32_get(w.flags);
 	req->args.open.mode = le32_get(w.mode);
@@ -338,6 +350,7 @@ static int list_parse(struct fab_req *req, const struct cut *cut)
 {
 	struct fab_list_wire w;
 
+	DASSERT(cut->body_bytes >= sizeof(w));
 	memcpy(&w, cut->body, sizeof(w));
 	memcpy(req->args.list.cookie, w.cookie, sizeof(w.cookie));
 	req->args.list.count_max = le32_get(w.count_max);
@@ -350,6 +363,7 @@ static int make_parse(struct fab_req *req, const struct cut *cut)
 {
 	struct fab_make_wire w;
 
+	DASSERT(req->type == FAB_PUT_BEGIN || req->type == FAB_MKDIR);
 	memcpy(&w, cut->body, sizeof(w));
 	req->args.make.mode = le32_get(w.mode);
 	req->args.make.uid = le32_get(w.uid);
@@ -368,6 +382,7 @@ static int size_parse(struct fab_req *req, const struct cut *cut)
 {
 	struct fab_size_wire w;
 
+	DASSERT(cut->body_bytes == sizeof(w));
 	memcpy(&w, cut->body, sizeof(w));
 	req->args.size.handle = handle_of(w.handle);
 	req->args.size.size_bytes = le64_get(w.size_bytes);
@@ -378,6 +393,7 @@ static int range_parse(struct fab_req *req, const struct cut *cut)
 {
 	struct fab_range_wire w;
 
+	DASSERT(req->type == FAB_PUNCH || req->type == FAB_SEEK);
 	memcpy(&w, cut->body, sizeof(w));
 	req->args.range.handle = handle_of(w.handle);
 	req->args.range.offset_bytes = le64_get(w.offset_bytes);
@@ -395,6 +411,7 @@ static int setattr_parse(struct fab_req *req, const struct cut *cut)
 {
 	struct fab_setattr_wire w;
 
+	DASSERT(cut->body_bytes >= sizeof(w));
 	memcpy(&w, cut->body, sizeof(w));
 	req->args.setattr.mask = le32_get(w.mask);
 	req->args.setattr.mode = le32_get(w.mode);
@@ -412,6 +429,7 @@ static int rename_parse(struct fab_req *req, const struct cut *cut)
 	struct fab_rename_wire w;
 	int err;
 
+	DASSERT(req->type == FAB_RENAME || req->type == FAB_LINK);
 	memcpy(&w, cut->body, sizeof(w));
 	req->args.rename.flags = le32_get(w.flags);
 	if (req->args.rename.flags > (req->type == FAB_LINK ? 0 : FAB_RENAME_EXCHANGE))
@@ -425,6 +443,7 @@ static int symlink_parse(struct fab_req *req, const struct cut *cut)
 	struct fab_symlink_wire w;
 	int err;
 
+	DASSERT(cut->body_bytes >= sizeof(w));
 	memcpy(&w, cut->body, sizeof(w));
 	req->args.symlink.target_bytes = le16_get(w.target_bytes);
 	req->args.symlink.uid = le32_get(w.uid);
@@ -440,6 +459,7 @@ static int xattr_parse(struct fab_req *req, const struct cut *cut)
 	struct fab_xattr_wire w;
 	int err;
 
+	DASSERT(cut->body_bytes >= sizeof(w));
 	memcpy(&w, cut->body, sizeof(w));
 	req->args.xattr.xattr_bytes = le16_get(w.xattr_bytes);
 	req->args.xattr.value_bytes = le32_get(w.value_bytes);
@@ -462,6 +482,7 @@ static int name_only_parse(struct fab_req *req, const struct cut *cut)
 {
 	struct fab_name_wire w;
 
+	DASSERT(cut->body_bytes >= sizeof(w));
 	memcpy(&w, cut->body, sizeof(w));
 	return req->type == FAB_READLINK || req->type == FAB_XATTR_LIST || req->type == FAB_TOTALS
 		       ? name_parse(&req->args.name.name, cut, &w)
@@ -472,6 +493,7 @@ static int check_parse(struct fab_req *req, const struct cut *cut)
 {
 	struct fab_read_item_wire w;
 
+	DASSERT(cut->body_bytes >= sizeof(w));
 	memcpy(&w, cut->body, sizeof(w));
 	req->args.check.offset_bytes = le64_get(w.offset_bytes);
 	req->args.check.length_bytes = le64_get(w.length_bytes);
@@ -484,6 +506,7 @@ static int damaged_parse(struct fab_req *req, const struct cut *cut)
 {
 	le64 from;
 
+	DASSERT(cut->body_bytes == sizeof(from));
 	memcpy(&from, cut->body, sizeof(from));
 	req->args.damaged.from = le64_get(from);
 	return 0;
@@ -495,6 +518,8 @@ int fab__req_parse(struct fab_req *req, const void *body, uint32_t body_bytes,
 	const struct shape *shape = &shapes[req->type];
 	struct cut cut = { body, body_bytes, shape->fixed_bytes };
 
+	DASSERT(req->type >= FAB_PING && req->type < FAB_TYPE_END);
+	DASSERT(limits->window_max_bytes <= FAB_WINDOW_MAX);
 	if (shape->names ? body_bytes < shape->fixed_bytes : body_bytes != shape->fixed_bytes)
 		return -EPROTO;
 	if (req->window.length_bytes > limits->window_max_bytes)

@@ -34,6 +34,7 @@ static int host6(struct fab_addr *out, char *host, uint16_t port)
 {
 	char *zone;
 
+	ASSERT(host[0] == '[' && host[strlen(host) - 1] == ']');
 	host[strlen(host) - 1] = 0;
 	host++;
 	out->in6 = (struct sockaddr_in6){ .sin6_family = AF_INET6, .sin6_port = htons(port) };
@@ -80,6 +81,7 @@ void fab__inet_text(const struct sockaddr *sa, char *out, size_t size)
 	const struct sockaddr_in *in = (const void *)sa;
 	char host[INET6_ADDRSTRLEN] = "?";
 
+	ASSERT(size > 0);
 	if (sa->sa_family == AF_INET) {
 		(void)inet_ntop(AF_INET, &in->sin_addr, host, sizeof(host));
 		snprintf(out, size, "%s:%u", host, ntohs(in->sin_port));
@@ -101,6 +103,7 @@ bool fab__inet_is_loopback(const struct sockaddr *sa)
 
 static int set(int fd, int level, int option, int value)
 {
+	ASSERT(fd >= 0);
 	return setsockopt(fd, level, option, &value, sizeof(value)) < 0 ? -errno : 0;
 }
 

@@ -554,6 +554,53 @@ BOTH(a_put_in_pieces_is_committed_once)
 	end();
 }
 
+static void begin_long(struct fab_call *begin_, struct fab_attr *attr)
+{
+	*begin_ = (struct fab_call){ .type = FAB_PUT_BEGIN };
+	begin_->args.make.name = path("/long");
+	begin_->args.make.mode = 0644;
+	number++;
+	cr_assert_eq(ask(begin_, false), 0);
+	cr_assert_eq(fab_call_attr(begin_, 0, attr), 0);
+}
+
+/*
+ * A commit that has its answer already, or is cancelled before that is known, does not touch the
+ * hidden file that it names: the file can still be committed, and goes with its session.
+ */
+BOTH(a_commit_that_is_not_done_leaves_the_file_as_it_was)
+{
+	struct fab_call begin_, commit = { .type = FAB_PUT_COMMIT }, *done;
+	struct fab_attr attr;
+
+	client = app_rig_begin_over(&rig, way->transport);
+	connect_again(1);
+	commit.args.size.size_bytes = 5;
+	begin_long(&begin_, &attr);
+	commit.args.size.handle = attr.handle;
+	number++;
+	cr_assert_eq(ask(&commit, false), 0);
+	begin_long(&begin_, &attr);
+	commit.args.size.handle = attr.handle;
+	number = 2;
+	cr_assert_eq(ask(&commit, true), 0, "it has its receipt");
+	send_call(&commit, true, false);
+	fab_cancel(conn, &commit);
+	fab_flush(conn);
+	while (fab_poll(conn, clock_now_ns(), &done, 1) == 0)
+		usleep(100);
+	number = 10;
+	cr_assert_eq(ask(&commit, false), 0, "it is there, and nobody has it");
+
+	begin_long(&begin_, &attr);
+	commit.args.size.handle = attr.handle;
+	number = 10;
+	cr_assert_eq(ask(&commit, true), 0);
+	fab_close(conn);
+	conn = NULL;
+	end();
+}
+
 /* Another client, though its id is the same, or no client at all. */
 BOTH(a_receipt_is_for_who_proves_the_same_key_and_id)
 {

@@ -169,6 +169,23 @@ Test(app_scrub, small_store_rests_between_rounds)
 	cr_assert_geq(w.power.now_ns - began_ns, 60 * NS_PER_S);
 }
 
+/* A suspect is looked at soon; that is no reason to begin the next round, nor to read more. */
+Test(app_scrub, an_errand_does_not_end_the_rest)
+{
+	const struct meta_handle nobody = { .dir = META_ROOT_DIR, .hash = 1, .uniq = 1 };
+	struct sim_call *none[1];
+	uint64_t began_ns;
+
+	begin(1ull << 40);
+	began_ns = w.power.now_ns;
+	until_round(1);
+	cr_assert(app_suspect(w.core, &nobody, 0, 1));
+	until_round(2);
+	cr_assert_geq(w.power.now_ns - began_ns, 60 * NS_PER_S);
+	while (w.core->suspects_new)
+		(void)sim_world_step(&w, none, 0);
+}
+
 Test(app_scrub, none_is_wanted_none_is_there)
 {
 	struct sim_call *none[1];
@@ -184,12 +201,14 @@ Test(app_scrub, none_is_wanted_none_is_there)
 Test(app_scrub, what_waits_goes_first_but_not_for_ever)
 {
 	struct sim_call *none[1];
+	struct app_op *busy[3];
 	uint64_t pages, due_ns, waited_ns = 0;
 
 	begin(1ull << 40);
 	until_round(1);
 	pages = stat().scrub_pages;
-	w.core->queued++;
+	for (uint32_t i = 0; i < ARRAY_LEN(busy); i++) /* of four: few are free */
+		busy[i] = app_op_take(w.core, APP_OP_SNAPSHOT, NULL);
 	w.power.now_ns += 61 * NS_PER_S;
 	due_ns = w.power.now_ns;
 	while (stat().scrub_pages == pages) {
@@ -198,7 +217,8 @@ Test(app_scrub, what_waits_goes_first_but_not_for_ever)
 		(void)sim_world_step(&w, none, 0);
 	}
 	cr_assert_geq(waited_ns, NS_PER_S);
-	w.core->queued--;
+	for (uint32_t i = 0; i < ARRAY_LEN(busy); i++)
+		app_op_free(busy[i]);
 }
 
 /* At any moment of a round. */

@@ -661,6 +661,32 @@ Test(fab_session, pools_of_operators_are_bounded)
 	fab_rig_end(&rig);
 }
 
+/* Nor may one have more than its own limit, whatever the client believes that to be. */
+Test(fab_session, pools_of_an_operator_stay_below_its_sessions_limit)
+{
+	struct fab_server_cfg cfg = { .key = fab_rig_key };
+	struct fab_connect_cfg dial = {
+		.key = fab_rig_key,
+		.want = { .credits = FAB_OPERATOR_CREDITS, .pool_max_bytes = 2 << 20 },
+	};
+	struct fab_region *region;
+
+	fab_rig_serve(&rig, "shm", &cfg);
+	dial.address = rig.address;
+	cr_assert_eq(fab_rig_dial(&rig, &dial, &rig.conn), 0);
+	rig.conn->limits.pool_max_bytes = 1 << 30;
+	for (uint64_t bytes = FAB_OPERATOR_POOL; bytes <= 64 << 20; bytes *= 4) {
+		cr_assert_eq(fab_pool_add(rig.conn, bytes, &region), 0);
+		fab_rig_settle(&rig);
+		cr_assert_eq(fab_region_status(region), -ENOSPC, "%lu bytes", bytes);
+	}
+	cr_assert_not_null(fab_rig_pool(&rig, rig.conn, 2 << 20));
+	fab_close(rig.conn);
+	rig.conn = NULL;
+	cr_assert_eq(fab_rig_event(&rig).type, FAB_EVENT_SESSION_CLOSED);
+	fab_rig_end(&rig);
+}
+
 /* Control on its own thread is as quick as this: the place must not be another's meanwhile. */
 BOTH(a_closed_session_is_the_callers_until_the_next_poll)
 {
