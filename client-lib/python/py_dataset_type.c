@@ -232,9 +232,9 @@ static PyObject *get_closed(PyObject *self, void *none)
 
 static PyMethodDef methods[] = {
 	{ "sample", dataset_sample, METH_O,
-	  "sample(i)\n--\n\nReturn the Sample of number i: path, offset, size, label." },
+	  "sample(index, /)\n--\n\nReturn the Sample of that number: path, offset, size, label." },
 	{ "read_batch", py_dataset_read_batch, METH_O,
-	  "read_batch(indices)\n--\n\n"
+	  "read_batch(indices, /)\n--\n\n"
 	  "Read samples by their numbers, with few requests, and return their SampleBatch.  An\n"
 	  "epoch in an order of its own; Dataset.stream() reads ahead." },
 	{ "stream", (PyCFunction)(void (*)(void))py_dataset_stream, METH_VARARGS | METH_KEYWORDS,

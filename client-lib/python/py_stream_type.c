@@ -104,6 +104,26 @@ PyObject *py_dataset_stream(PyObject *self, PyObject *args, PyObject *kwargs)
 	return py_stream_open(d, &epoch, a.cursor == Py_None ? NULL : &cursor);
 }
 
+PyObject *py_order(PyObject *module, PyObject *args, PyObject *kwargs)
+{
+	static char *names[] = { "count", "seed", "epoch", "position", NULL };
+	uint64_t count = 0, seed = 0, epoch = 0, position = 0, sample;
+	PyObject *number[4];
+
+	(void)module;
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOO:order", names, &number[0], &number[1],
+					 &number[2], &number[3]) ||
+	    any_u64(number[0], "count", &count) < 0 || any_u64(number[1], "seed", &seed) < 0 ||
+	    any_u64(number[2], "epoch", &epoch) < 0 ||
+	    any_u64(number[3], "position", &position) < 0)
+		return NULL;
+	sample = weka_order(count, seed, epoch, position);
+	if (sample != UINT64_MAX)
+		return PyLong_FromUnsignedLongLong(sample);
+	PyErr_SetString(PyExc_ValueError, "position must be below count, and count at most 2**48");
+	return NULL;
+}
+
 /* ---- cursor and figures -------------------------------------------------------------------- */
 
 static PyObject *stream_cursor(PyObject *self, PyObject *none)

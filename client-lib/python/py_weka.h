@@ -424,6 +424,7 @@ PyObject *py_stream_next(PyObject *self);
 /* The Stream ends; its batches stay. */
 void py_stream_let_go(struct py_stream *stream);
 PyObject *py_dataset_read_batch(PyObject *self, PyObject *indices);
+PyObject *py_order(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *py_dataset_stream(PyObject *self, PyObject *args, PyObject *kwargs);
 /* Closes streams whose batches are gone.  Locked, or when nobody uses the session any more. */
 void py_feeds_end(struct py_session *session, bool is_last);

@@ -9,6 +9,8 @@ _Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
 __version__: str
 
+def order(count: SupportsIndex, seed: SupportsIndex, epoch: SupportsIndex, position: SupportsIndex) -> int: ...
+
 @final
 class Stat(tuple[int, int, int, int, int, int, int, int, int, int, bytes]):
     @property

@@ -25,7 +25,7 @@ def test_the_stubs_name_what_is_there():
     assert (PACKAGE / "py.typed").exists()
     stubs = ast.parse((PACKAGE / "_weka.pyi").read_text())
     classes = {node.name: node for node in stubs.body if isinstance(node, ast.ClassDef)}
-    for name in ("Client", "Batch", "Item"):
+    for name in ("Client", "Batch", "Dataset", "Item", "SampleBatch", "Stream"):
         told = {n.name for n in classes[name].body if isinstance(n, ast.FunctionDef)}
         assert public(getattr(weka, name)) <= told, name
         assert {n for n in told if not n.startswith("__")} <= public(getattr(weka, name)), name
@@ -35,11 +35,12 @@ def test_the_stubs_name_what_is_there():
 
 def test_the_stubs_know_each_argument():
     stubs = ast.parse((PACKAGE / "_weka.pyi").read_text())
-    (client,) = [n for n in stubs.body if isinstance(n, ast.ClassDef) and n.name == "Client"]
-    for node in client.body:
+    classes = {n.name: n for n in stubs.body if isinstance(n, ast.ClassDef)}
+    client = classes["Client"]
+    for kind, node in [(weka.Client, n) for n in client.body] + [(weka.Dataset, n) for n in classes["Dataset"].body]:
         if not isinstance(node, ast.FunctionDef) or node.name.startswith("_") or "property" in ast.dump(node):
             continue
-        same_arguments(node, inspect.signature(getattr(weka.Client, node.name)))
+        same_arguments(node, inspect.signature(getattr(kind, node.name)))
     (new,) = [n for n in client.body if isinstance(n, ast.FunctionDef) and n.name == "__new__"]
     same_arguments(new, inspect.signature(weka.Client))
 

@@ -114,6 +114,25 @@ def test_cursors_that_do_not_fit(client, dataset, files, top):
     client.drop_dataset(other.name, 0)
 
 
+def vectors():
+    with open(os.path.join(os.path.dirname(__file__), "..", "..", "golden", "order_vectors.txt")) as f:
+        return [tuple(map(int, line.split())) for line in f if line[0] != "#"]
+
+
+def test_order(dataset):
+    assert len(vectors()) == 96
+    for count, seed, epoch, position, sample in vectors():
+        assert weka.order(count, seed, epoch, position) == sample
+    assert [weka.order(COUNT, 5, 2, p) for p in range(COUNT)] == samples(dataset.stream(batch=16, seed=5, epoch=2))
+    for wrong in ((0, 1, 1, 0), (5, 1, 1, 5), (2**49, 1, 1, 1), (5, -1, 1, 1), (5, 1, 2**64, 1)):
+        with pytest.raises(ValueError):
+            weka.order(*wrong)
+    with pytest.raises(TypeError):
+        weka.order(1, 1, 1)
+    with pytest.raises(TypeError):
+        weka.order(1, 1, 1, "0")
+
+
 def test_arguments_that_cannot_be(dataset):
     for kwargs, kind in [({"batch": 0}, ValueError), ({"batch": 65537}, ValueError), ({"batch": -1}, ValueError),
                          ({"batch": None}, TypeError), ({"batch": 1.5}, TypeError), ({}, TypeError),
