@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause-Patent
-"""Samples a second of a PyTorch DataLoader, over the appliance with 0 workers, and over local files
-(page cache warm) with 0 and 2 workers, in turn; nothing is decoded.
+"""Samples a second of a PyTorch DataLoader, over the appliance with 0 workers (files chosen by a
+sampler, an epoch stream, an epoch stream without copying its samples into one tensor), and over local
+files (page cache warm) with 0 and 2 workers, in turn; nothing is decoded.
 
     python_loader.py ADDRESS KEYFILE LOCAL_DIRECTORY [BYTES [FILES [ROUNDS]]]
 """
@@ -42,12 +43,21 @@ class Local(torch.utils.data.Dataset):
 
 def rate(dataset, workers):
     begin, samples = time.perf_counter(), 0
-    for batch in torch.utils.data.DataLoader(dataset, batch_size=256, shuffle=True, num_workers=workers):
+    if isinstance(dataset, torch.utils.data.IterableDataset):
+        dataset.set_epoch(dataset.epoch + 1)
+        loader = torch.utils.data.DataLoader(dataset, batch_size=None, num_workers=workers)
+    else:
+        loader = torch.utils.data.DataLoader(dataset, batch_size=256, shuffle=True, num_workers=workers)
+    for batch in loader:
         samples += len(batch)
+    assert samples == count
     return samples / (time.perf_counter() - begin)
 
 
+listed = client.create_dataset(f"loader-{size}", f"/loader-{size}")
 kinds = {
+    "an epoch of the appliance, 0 workers": (weka.torch.IterableDataset(listed, 256, collate=torch.stack), 0),
+    "an epoch of the appliance, not copied": (weka.torch.IterableDataset(listed, 256), 0),
     "the appliance, 0 workers": (weka.torch.Dataset(client, ["/" + name for name in names]), 0),
     "local files, 0 workers": (Local(), 0),
     "local files, 2 workers": (Local(), 2),

@@ -85,8 +85,8 @@ static int module_exec(PyObject *module)
 static PyMethodDef functions[] = {
 	{ "order", (PyCFunction)(void (*)(void))py_order, METH_VARARGS | METH_KEYWORDS,
 	  "order(count, seed, epoch, position)\n--\n\n"
-	  "Return which of count samples is at a position of an epoch of Dataset.stream(), so that\n"
-	  "others can have the same order." },
+	  "Return which of count samples is at a position of an epoch of Dataset.stream(), for\n"
+	  "programs that need the same order." },
 	{ "_fork_before", py_fork_before, METH_NOARGS, NULL },
 	{ "_fork_parent", py_fork_parent, METH_NOARGS, NULL },
 	{ "_fork_child", py_fork_child, METH_NOARGS, NULL },
