@@ -2,8 +2,8 @@
 /*
  * libweka-client - datasets and epoch streams.  Part of weka_client.h: include that header.
  *
- * A dataset is an immutable, named list of samples: the files of a tree.  Each version of it is a
- * manifest, a file below WEKA_DATASETS.  Opening one takes the same time for any number of samples,
+ * A dataset is an immutable, named list of samples: the files of a tree, or records in them.  Each
+ * version of it is a manifest, a file below WEKA_DATASETS.  Opening one takes the same time for any number of samples,
  * sample i needs no name, and a content hash says what a model was trained on.  A sample whose file
  * was changed, replaced or removed since is -ESTALE: its bytes are never silently different.
  *
@@ -35,6 +35,7 @@ extern "C" {
 
 #define WEKA_DATASETS         "/.weka/datasets" /* NAME/1, NAME/2, ... are manifests    */
 #define WEKA_DATASET_NAME_MAX 100u              /* bytes of A-Z a-z 0-9 . _ -; not first: . and - */
+#define WEKA_MEMBER_MAX       511u /* bytes of a record's name in its file              */
 #define WEKA_NO_LABEL         UINT32_MAX
 #define WEKA_STREAM_BATCH_MAX 65536u /* samples of one batch                            */
 #define WEKA_WORLD_MAX        65536u
@@ -58,8 +59,9 @@ struct weka_dataset_info {
 };
 
 struct weka_sample {
-	char path[WEKA_PATH_MAX + 1]; /* of its file */
-	uint64_t offset_bytes;        /* in the file */
+	char path[WEKA_PATH_MAX + 1];     /* of its file */
+	char member[WEKA_MEMBER_MAX + 1]; /* the record in that file; "": the whole file */
+	uint64_t offset_bytes;            /* in the file */
 	uint64_t size_bytes;
 	uint64_t check; /* the first 8 bytes of its SHA-256, as they are; 0: the dataset is quick */
 	uint32_t label; /* or WEKA_NO_LABEL */
@@ -103,6 +105,15 @@ struct weka_dataset_make {
 	uint32_t flags;
 	uint32_t reserved0;
 	const char *glob; /* only paths below the directory that match fnmatch(3); NULL: all */
+	/*
+	 * NULL: a sample is a file.  Otherwise it is a record of one:
+	 *   "tar"       WebDataset: members that follow each other and whose names are the same up
+	 *               to the first dot of the last component; the sample is that piece of the tar
+	 *   "tfrecord"  a record's data
+	 *   "npy"       a row of an array, that is, an index of its first dimension
+	 *   "npz:NAME"  a row of the array NAME in an uncompressed archive
+	 */
+	const char *records;
 	const struct weka_progress *progress; /* NULL: none */
 	uint64_t reserved[4];
 };
@@ -116,8 +127,9 @@ struct weka_dataset_make {
  * and appears atomically.  `how` may be NULL; *info, if not NULL, says what was made.
  *
  * Thread:  the client's; waits as long as reading all samples takes.
- * Errors:  -ENODATA (no file matches), -ESTALE (a file was changed meanwhile: weka_error() names
- *          it), -ECANCELED (progress stopped it), -EINVAL (a name that cannot be a dataset's).
+ * Errors:  -ENODATA (no file matches, or none has records), -ESTALE (a file was changed meanwhile:
+ *          weka_error() names it), -EPROTO (a file is not of the format of its records, or cut),
+ *          -ECANCELED (progress stopped it), -EINVAL (a name that cannot be a dataset's).
  */
 WEKA_MUST_CHECK int weka_dataset_create(struct weka_client *client, const char *name,
 					const char *path, const struct weka_dataset_make *how,

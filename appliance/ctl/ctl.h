@@ -43,6 +43,7 @@ struct ctl {
 	const char *log;     /* support-bundle: the file of the log; NULL: the journal */
 	bool names;          /* support-bundle: with names of files */
 	const char *glob;    /* dataset create: only these files; NULL: all */
+	const char *records; /* dataset create: samples are records of that format */
 	bool quick;          /* dataset create: do not read the files       */
 	bool no_labels;      /* dataset create                              */
 	int argc;            /* the command's own arguments                              */

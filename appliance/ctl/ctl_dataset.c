@@ -184,6 +184,7 @@ static int create(struct ctl *c)
 		.flags = (c->quick ? WEKA_DATASET_QUICK : 0) |
 			 (c->no_labels ? WEKA_DATASET_NO_LABEL : 0),
 		.glob = c->glob,
+		.records = c->records,
 		.progress = &progress,
 	};
 	int err;
@@ -218,9 +219,10 @@ static int verify(struct ctl *c)
 			status = failed(c);
 		else
 			status = ctl_fail("%s: %llu of %llu samples were changed or removed since; "
-					  "the first is %s",
+					  "the first is %s%s%s",
 					  c->argv[1], (unsigned long long)changed,
-					  (unsigned long long)info.samples, sample.path);
+					  (unsigned long long)info.samples, sample.path,
+					  sample.member[0] ? " " : "", sample.member);
 	} else if (!status) {
 		print_version(c, name_of(c->argv[1]), &info);
 	}
@@ -230,18 +232,23 @@ static int verify(struct ctl *c)
 
 /* ---- compare --------------------------------------------------------------------------------- */
 
-static void print_difference(const struct ctl *c, char sign, const char *path)
+static void print_difference(const struct ctl *c, char sign, const struct weka_sample *s)
 {
 	if (c->json) {
-		ctl_json_print(json_pack("{ss, so}", "change",
+		ctl_json_print(json_pack("{ss, so, so}", "change",
 					 sign == '+'   ? "added"
 					 : sign == '-' ? "removed"
 						       : "changed",
-					 "path", ctl_json_name(path)));
+					 "path", ctl_json_name(s->path), "member",
+					 ctl_json_name(s->member)));
 		return;
 	}
 	printf("%c ", sign);
-	ctl_print_path(path);
+	ctl_print_path(s->path);
+	if (s->member[0]) {
+		putchar(' ');
+		ctl_print_path(s->member);
+	}
 	putchar('\n');
 }
 
@@ -261,11 +268,13 @@ static int compare_lists(const struct ctl *c, struct weka_dataset *d[2],
 				return failed(c) + 1;
 		if (order == 0)
 			order = strcmp(s[0].path, s[1].path);
+		if (order == 0 && strcmp(s[0].member, s[1].member) != 0)
+			order = s[0].offset_bytes <= s[1].offset_bytes ? -1 : 1;
 		at[0] += order <= 0;
 		at[1] += order >= 0;
 		if (order == 0 && s[0].size_bytes == s[1].size_bytes && s[0].check == s[1].check)
 			continue;
-		print_difference(c, order < 0 ? '-' : order > 0 ? '+' : '~', s[order > 0].path);
+		print_difference(c, order < 0 ? '-' : order > 0 ? '+' : '~', &s[order > 0]);
 		differ = 1;
 	}
 	return differ;

@@ -42,6 +42,7 @@ enum {
 	OPT_LOG,
 	OPT_NAMES,
 	OPT_GLOB,
+	OPT_RECORDS,
 	OPT_QUICK,
 	OPT_NO_LABELS
 };
@@ -65,6 +66,8 @@ static const struct argp_option options[] = {
 	{ "verify", OPT_VERIFY, NULL, 0, "import: compare content, and repair files that differ",
 	  1 },
 	{ "glob", OPT_GLOB, "PATTERN", 0, "dataset create: only files whose path matches", 1 },
+	{ "records", OPT_RECORDS, "FORMAT", 0,
+	  "dataset create: samples are records: tar, tfrecord, npy, npz:NAME", 1 },
 	{ "quick", OPT_QUICK, NULL, 0, "dataset create: do not read the files", 1 },
 	{ "no-labels", OPT_NO_LABELS, NULL, 0, "dataset create: directories are no classes", 1 },
 	{ "once", OPT_ONCE, NULL, 0,
@@ -206,6 +209,7 @@ static error_t parse_word(int key, const char *arg, struct ctl *c)
 			  : key == OPT_SALVAGE ? &c->salvage
 			  : key == OPT_LOG     ? &c->log
 			  : key == OPT_GLOB    ? &c->glob
+			  : key == OPT_RECORDS ? &c->records
 					       : NULL;
 
 	if (!to)

@@ -46,18 +46,22 @@ static bool add_number(EVP_MD_CTX *ctx, uint64_t number)
 static int sample_add(struct hasher *k, uint64_t index, const uint8_t *digest)
 {
 	const uint32_t root = k->dataset->header.root_bytes;
-	char path[WEKA_PATH_MAX];
+	char name[WEKA_PATH_MAX + 1 + WEKA_MEMBER_MAX];
 	struct dataset__record r;
 	int err = dataset__record(k->dataset, index, &r);
+	uint32_t bytes;
 	bool ok;
 
 	if (!err)
-		err = dataset__path(k->dataset, &r, path);
+		err = dataset__path(k->dataset, &r, name);
+	if (!err)
+		err = dataset__member(k->dataset, &r, name + r.name_bytes + 1);
 	if (err)
 		return err;
 	ASSERT(r.name_bytes > root);
-	ok = add_number(k->all, r.name_bytes - root) &&
-	     EVP_DigestUpdate(k->all, path + root, r.name_bytes - root) &&
+	name[r.name_bytes] = 0;
+	bytes = r.name_bytes - root + (r.member_bytes ? r.member_bytes + 1 : 0);
+	ok = add_number(k->all, bytes) && EVP_DigestUpdate(k->all, name + root, bytes) &&
 	     add_number(k->all, r.length_bytes) && add_number(k->all, r.label);
 	if (ok && k->dataset->header.is_quick)
 		ok = add_number(k->all, (uint64_t)r.ctime_ns);

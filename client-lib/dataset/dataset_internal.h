@@ -9,6 +9,8 @@
  *   dataset_stream.c     batches of an epoch, read ahead
  *   dataset_batch.c      one batch: its samples, windows and requests
  *   dataset_walk.c       the files below a directory, sorted
+ *   dataset_records.c    records in files: the formats, and what reads them piece by piece
+ *   dataset_tar.c, _tfrecord.c, _npy.c, _npz.c   each format
  *   dataset_hash.c       the content hash
  *   dataset_make.c       a new version from the files
  */
@@ -102,8 +104,9 @@ struct dataset__record {
 	int64_t ctime_ns;
 	uint64_t offset_bytes;
 	uint64_t length_bytes;
-	uint64_t name_at; /* of the names */
+	uint64_t name_at; /* of the names: the path, and then the record's name in its file */
 	uint32_t name_bytes;
+	uint32_t member_bytes; /* of the record's name; 0: the sample is a whole file */
 	uint32_t label;
 	uint64_t check; /* the first 8 bytes of the sample's SHA-256; 0: quick */
 };
@@ -145,6 +148,8 @@ wk_cold int dataset__fail(struct weka_dataset *d, int err, const char *what);
 must_check int dataset__record(struct weka_dataset *d, uint64_t index, struct dataset__record *out);
 /* Copies the record's path, without a NUL, to `to`, which has room for WEKA_PATH_MAX bytes. */
 must_check int dataset__path(struct weka_dataset *d, const struct dataset__record *r, char *to);
+/* The same for its name in that file: room for WEKA_MEMBER_MAX bytes. */
+must_check int dataset__member(struct weka_dataset *d, const struct dataset__record *r, char *to);
 /* NULL: it may be a dataset's name; else why not. */
 const char *dataset__name_wrong(const char *name);
 /* The path of a version's manifest, or with 0 of the dataset's directory. */
@@ -229,9 +234,12 @@ must_check int dataset__hash(struct weka_dataset *d, struct dataset__hash *h);
 struct dataset__file {
 	struct weka_handle handle;
 	int64_t ctime_ns;
+	uint64_t offset_bytes; /* of the sample in the file */
 	uint64_t size_bytes;
-	uint64_t path_at; /* in dataset__files.text, NUL-terminated */
+	uint64_t path_at;   /* in dataset__files.text, NUL-terminated */
+	uint64_t member_at; /* likewise; DATASET__WHOLE: the sample is the file */
 };
+#define DATASET__WHOLE UINT64_MAX
 
 struct dataset__files {
 	struct dataset__file *file;
@@ -247,5 +255,48 @@ struct dataset__files {
 must_check int dataset__walk(struct weka_client *c, const char *path, const char *glob,
 			     struct dataset__files *out);
 void dataset__files_free(struct dataset__files *f);
+/* Adds one to the list; 0 or -ENOMEM. */
+must_check int dataset__files_add(struct dataset__files *f, const struct dataset__file *file);
+/* Adds text with a NUL; returns its offset, or DATASET__WHOLE: no memory. */
+uint64_t dataset__text_add(struct dataset__files *f, const char *text, size_t bytes);
+
+/* ---- records: dataset_records.c ----------------------------------------------------- */
+
+/*
+ * A file that is being indexed.  `read` copies `bytes` bytes from an offset on, all of which lie in
+ * the file, and returns 0 or -errno.  Bytes of the file are checked before they are believed.
+ */
+struct dataset__source {
+	int (*read)(void *arg, uint64_t at, uint32_t bytes, void *to);
+	void *arg;
+	uint64_t file_bytes;
+	bool is_thorough; /* read checksums of the content, too */
+	/* Called for each record, in order; 0, or an error that ends the work. */
+	int (*found)(void *arg, uint64_t offset_bytes, uint64_t length_bytes, const char *member,
+		     size_t member_bytes);
+	void *found_arg;
+	const char *member; /* npz: the array's name */
+	char why[160];      /* after -EPROTO: what is wrong with the file */
+};
+
+/* Each finds all records of a file.  -EPROTO: the file is not what it must be: source->why. */
+must_check int dataset__tar(struct dataset__source *source);
+must_check int dataset__tfrecord(struct dataset__source *source);
+must_check int dataset__npy(struct dataset__source *source);
+must_check int dataset__npz(struct dataset__source *source);
+/* The rows of an array whose .npy image has `bytes` bytes from `at` on: dataset_npy.c. */
+must_check int dataset__npy_at(struct dataset__source *source, uint64_t at, uint64_t bytes);
+
+/* Says what is wrong, and returns -EPROTO. */
+__attribute__((format(printf, 2, 3))) wk_cold int dataset__bad(struct dataset__source *source,
+							       const char *format, ...);
+/* Reads, or says that the file ends before. */
+must_check int dataset__get(struct dataset__source *source, uint64_t at, uint32_t bytes, void *to);
+
+/* NULL: `format` is known; else why not.  (weka_dataset_make.records) */
+const char *dataset__records_wrong(const char *format);
+/* Replaces each file of the list by its records.  0, or an error with its line. */
+must_check int dataset__records(struct weka_client *c, const char *format, bool is_thorough,
+				struct dataset__files *files);
 
 #endif

@@ -2,9 +2,9 @@
 /*
  * Makes a new version of a dataset: walk, label, hash, write.
  *
- *    walk ---> files, sorted ---> manifest in memory ---> hash: reads every sample
- *                                                            |
- *              DATASETS/NAME/N <--- written at once <--------'
+ *    walk ---> files, sorted ---> (records) ---> manifest in memory ---> hash: reads all
+ *                                                                          |
+ *                            DATASETS/NAME/N <--- written at once <--------'
  *
  * While it is hashed the manifest is a dataset like one that was opened, whose pages all lie in one
  * piece of memory.  A file that changes between the walk and its read is noticed by its state.
@@ -30,6 +30,13 @@ struct maker {
 static const char *path_of(const struct maker *m, uint64_t i)
 {
 	return m->files.text + m->files.file[i].path_at;
+}
+
+static const char *member_of(const struct maker *m, uint64_t i)
+{
+	const uint64_t at = m->files.file[i].member_at;
+
+	return at == DATASET__WHOLE ? "" : m->files.text + at;
 }
 
 /* ---- labels ------------------------------------------------------------------------------ */
@@ -156,7 +163,7 @@ static void places_set(struct maker *m)
 	for (uint64_t i = 0; i < m->files.count; i++) {
 		const uint64_t bytes = m->files.file[i].size_bytes;
 
-		h->names_bytes += strlen(path_of(m, i));
+		h->names_bytes += strlen(path_of(m, i)) + strlen(member_of(m, i));
 		h->total_bytes += bytes;
 		h->largest_bytes = max_u64(h->largest_bytes, bytes);
 	}
@@ -188,19 +195,23 @@ static void records_make(struct maker *m)
 
 	for (uint64_t i = 0; i < m->files.count; i++) {
 		const struct dataset__file *f = &m->files.file[i];
-		const char *path = path_of(m, i);
+		const char *path = path_of(m, i), *member = member_of(m, i);
 		const struct dataset__record r = {
 			.handle = f->handle,
 			.ctime_ns = f->ctime_ns,
+			.offset_bytes = f->offset_bytes,
 			.length_bytes = f->size_bytes,
 			.name_at = name_at,
 			.name_bytes = (uint32_t)strlen(path),
+			.member_bytes = (uint32_t)strlen(member),
 			.label = label_of(m, i),
 		};
 
 		dataset__record_build(to + i * DATASET__RECORD_BYTES, &r);
 		memcpy(m->d->whole + h->names_at + name_at, path, r.name_bytes);
 		name_at += r.name_bytes;
+		memcpy(m->d->whole + h->names_at + name_at, member, r.member_bytes);
+		name_at += r.member_bytes;
 	}
 	ASSERT(name_at == h->names_bytes);
 	memcpy(m->d->whole + h->classes_at, m->d->classes, h->classes_bytes);
@@ -273,11 +284,15 @@ static int make(struct maker *m, const char *path)
 				   .arg = m };
 	int err = dataset__walk(m->client, path, m->how->glob, &m->files);
 
+	if (!err && m->how->records)
+		err = dataset__records(m->client, m->how->records, h.is_read, &m->files);
 	if (err)
 		return err;
 	if (m->files.count == 0)
 		return client__say(m->client, -ENODATA, "%.300s: no file below it %s", path,
-				   m->how->glob ? "matches" : "can be a sample");
+				   m->how->records ? "has records"
+				   : m->how->glob  ? "matches"
+						   : "can be a sample");
 	if (m->files.count > DATASET__SAMPLES_MAX)
 		return dataset__fail(m->d, -EOVERFLOW, "too many files");
 	err = classes_make(m);
@@ -313,6 +328,8 @@ int weka_dataset_create(struct weka_client *c, const char *name, const char *pat
 	CLIENT_REFUSE(c, wrong, -EINVAL, wrong);
 	CLIENT_REFUSE(c, m.how->flags & ~(WEKA_DATASET_QUICK | WEKA_DATASET_NO_LABEL), -EINVAL,
 		      "a flag that does not exist");
+	wrong = m.how->records ? dataset__records_wrong(m.how->records) : NULL;
+	CLIENT_REFUSE(c, wrong, -EINVAL, wrong);
 	m.d = calloc(1, sizeof(*m.d));
 	CLIENT_REFUSE(c, !m.d, -ENOMEM, "no memory");
 	m.d->client = c;

@@ -48,7 +48,7 @@ struct record_disk {
 	le64 length_bytes;
 	le64 name_at;
 	le16 name_bytes;
-	le16 zero;
+	le16 member_bytes;
 	le32 label;
 	le64 check;
 };
@@ -140,11 +140,13 @@ void dataset__record_build(uint8_t to[DATASET__RECORD_BYTES], const struct datas
 		.length_bytes = le64_of(r->length_bytes),
 		.name_at = le64_of(r->name_at),
 		.name_bytes = le16_of((uint16_t)r->name_bytes),
+		.member_bytes = le16_of((uint16_t)r->member_bytes),
 		.label = le32_of(r->label),
 		.check = le64_of(r->check),
 	};
 
 	ASSERT(r->name_bytes > 0 && r->name_bytes <= WEKA_PATH_MAX);
+	ASSERT(r->member_bytes <= WEKA_MEMBER_MAX);
 	memcpy(d.handle, r->handle.bytes, sizeof(d.handle));
 	memcpy(to, &d, sizeof(d));
 }
@@ -162,6 +164,7 @@ const char *dataset__record_parse(struct dataset__record *out,
 		.length_bytes = le64_get(d.length_bytes),
 		.name_at = le64_get(d.name_at),
 		.name_bytes = le16_get(d.name_bytes),
+		.member_bytes = le16_get(d.member_bytes),
 		.label = le32_get(d.label),
 		.check = le64_get(d.check),
 	};
@@ -170,11 +173,12 @@ const char *dataset__record_parse(struct dataset__record *out,
 	    out->offset_bytes > (uint64_t)INT64_MAX - out->length_bytes)
 		return "a sample is impossible";
 	if (out->name_bytes <= h->root_bytes || out->name_bytes > WEKA_PATH_MAX ||
-	    !inside(out->name_at, out->name_bytes, h->names_bytes))
+	    out->member_bytes > WEKA_MEMBER_MAX ||
+	    !inside(out->name_at, out->name_bytes + out->member_bytes, h->names_bytes))
 		return "a sample's path is outside the file";
 	if (out->label != WEKA_NO_LABEL && out->label >= h->classes)
 		return "a sample has a label without a class";
-	return le16_get(d.zero) ? "a sample is of a newer kind" : NULL;
+	return NULL;
 }
 
 uint32_t dataset__classes_count(const char *names, uint64_t bytes)

@@ -164,6 +164,11 @@ int dataset__path(struct weka_dataset *d, const struct dataset__record *r, char 
 	return copy(d, d->header.names_at + r->name_at, r->name_bytes, to);
 }
 
+int dataset__member(struct weka_dataset *d, const struct dataset__record *r, char *to)
+{
+	return copy(d, d->header.names_at + r->name_at + r->name_bytes, r->member_bytes, to);
+}
+
 /* ---- opening ----------------------------------------------------------------------------- */
 
 int dataset__labels(struct weka_dataset *d)
@@ -350,9 +355,12 @@ static int sample(struct weka_dataset *d, uint64_t index, struct weka_sample *ou
 
 	if (!err)
 		err = dataset__path(d, &r, out->path);
+	if (!err)
+		err = dataset__member(d, &r, out->member);
 	if (err)
 		return err;
 	out->path[r.name_bytes] = 0;
+	out->member[r.member_bytes] = 0;
 	out->offset_bytes = r.offset_bytes;
 	out->size_bytes = r.length_bytes;
 	out->check = r.check;

@@ -47,6 +47,22 @@ static bool room_for(void **array, uint64_t count, uint64_t *room, size_t size)
 	return true;
 }
 
+/* Makes room for more text; false: there is no memory. */
+static bool text_room(struct dataset__files *f, uint64_t bytes)
+{
+	uint64_t room = f->text_room * 2 + bytes + 65536;
+	char *text;
+
+	if (f->text_room - f->text_bytes >= bytes)
+		return true;
+	text = realloc(f->text, room);
+	if (!text)
+		return false;
+	f->text = text; /* (1) */
+	f->text_room = room;
+	return true;
+}
+
 /* Appends "dir/name" and returns its offset, or UINT64_MAX.  dir: an offset, or UINT64_MAX. */
 static uint64_t text_add(struct dataset__files *f, uint64_t dir, const char *name)
 {
@@ -56,15 +72,8 @@ static uint64_t text_add(struct dataset__files *f, uint64_t dir, const char *nam
 	const size_t slash = dir == UINT64_MAX ? 0 : 1;
 	const uint64_t bytes = head + slash + tail + 1;
 
-	if (f->text_room - at < bytes) {
-		uint64_t room = f->text_room * 2 + bytes + 65536;
-		char *text = realloc(f->text, room);
-
-		if (!text)
-			return UINT64_MAX;
-		f->text = text; /* (1) */
-		f->text_room = room;
-	}
+	if (!text_room(f, bytes))
+		return UINT64_MAX;
 	if (head)
 		memcpy(f->text + at, f->text + dir, head);
 	f->text[at + head] = '/';
@@ -73,19 +82,37 @@ static uint64_t text_add(struct dataset__files *f, uint64_t dir, const char *nam
 	return at;
 }
 
+int dataset__files_add(struct dataset__files *f, const struct dataset__file *file)
+{
+	if (!room_for((void **)&f->file, f->count, &f->room, sizeof(*f->file)))
+		return -ENOMEM;
+	f->file[f->count++] = *file;
+	return 0;
+}
+
+uint64_t dataset__text_add(struct dataset__files *f, const char *text, size_t bytes)
+{
+	const uint64_t at = f->text_bytes;
+
+	if (!text_room(f, bytes + 1))
+		return DATASET__WHOLE;
+	memcpy(f->text + at, text, bytes);
+	f->text[at + bytes] = 0;
+	f->text_bytes = at + bytes + 1;
+	return at;
+}
+
 static int file_add(struct walk *w, uint64_t path_at, const struct weka_attr *a)
 {
-	struct dataset__files *f = w->files;
-
-	if (!room_for((void **)&f->file, f->count, &f->room, sizeof(*f->file)))
-		return no_memory(w->client);
-	f->file[f->count++] = (struct dataset__file){
+	const struct dataset__file file = {
 		.handle = a->handle,
 		.ctime_ns = a->ctime_ns,
 		.size_bytes = a->size_bytes,
 		.path_at = path_at,
+		.member_at = DATASET__WHOLE,
 	};
-	return 0;
+
+	return dataset__files_add(w->files, &file) ? no_memory(w->client) : 0;
 }
 
 static int dir_add(struct walk *w, uint64_t path_at)
