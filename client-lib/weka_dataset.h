@@ -3,9 +3,10 @@
  * libweka-client - datasets and epoch streams.  Part of weka_client.h: include that header.
  *
  * A dataset is an immutable, named list of samples: the files of a tree, or records in them.  Each
- * version of it is a manifest, a file below WEKA_DATASETS.  Opening one takes the same time for any number of samples,
- * sample i needs no name, and a content hash says what a model was trained on.  A sample whose file
- * was changed, replaced or removed since is -ESTALE: its bytes are never silently different.
+ * version of it is a manifest, a file below WEKA_DATASETS.  Opening one takes the same time for any
+ * number of samples, sample i needs no name, and a content hash says what a model was trained on.
+ * A sample whose file was changed, replaced or removed since is -ESTALE: its bytes are never
+ * silently different.
  *
  * An epoch stream reads every sample of a dataset once, in an order that only {seed, epoch} decide:
  *

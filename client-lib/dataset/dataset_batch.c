@@ -26,6 +26,7 @@ struct dataset__batch *dataset__batch_new(uint32_t room)
 {
 	struct dataset__batch *b = calloc(1, sizeof(*b));
 
+	ASSERT(room > 0 && room <= WEKA_STREAM_BATCH_MAX);
 	if (!b)
 		return NULL;
 	b->room = room;
@@ -43,6 +44,7 @@ struct dataset__batch *dataset__batch_new(uint32_t room)
 
 void dataset__batch_free(struct dataset__batch *b)
 {
+	ASSERT(!b->pub.lease && !dataset__batch_is_sent(b)); /* (2) */
 	free(b->items);
 	free(b->samples);
 	free(b->labels);
@@ -74,6 +76,7 @@ static int path_add(struct dataset__batch *b, struct weka_dataset *d,
 static void item_set(struct dataset__batch *b, uint32_t i, const struct dataset__record *r,
 		     bool by_path)
 {
+	ASSERT(i < b->room && r->ctime_ns != 0);
 	b->items[i] = (struct weka_read_item){
 		.ref = { .by = by_path ? WEKA_BY_PATH : WEKA_BY_HANDLE,
 			 .name_bytes = by_path ? r->name_bytes : 0,
@@ -117,6 +120,7 @@ static int samples_find(struct dataset__batch *b, struct weka_dataset *d,
 
 static uint64_t blocks_of(const struct weka_read_item *item)
 {
+	ASSERT(item->length_bytes > 0);
 	return div_up(item->offset_bytes % WEKA_BLOCK + item->length_bytes, WEKA_BLOCK);
 }
 
@@ -125,6 +129,7 @@ static uint64_t window_of(uint32_t count, uint64_t blocks)
 {
 	uint64_t bytes = blocks * (WEKA_BLOCK + sizeof(uint32_t));
 
+	ASSERT(count > 0 && blocks >= count);
 	return align_up(bytes + align_up((uint64_t)count * FAB_ANSWER_BYTES, 64), WEKA_BLOCK);
 }
 
@@ -171,6 +176,7 @@ static int parts_plan(struct dataset__batch *b, struct weka_dataset *d,
 	for (uint32_t i = 0; i < b->part_count; i++) {
 		b->parts[i].window_at = b->lease_bytes;
 		b->lease_bytes += b->parts[i].window_bytes;
+		ASSERT(b->parts[i].window_bytes <= limits->window_max);
 	}
 	return 0;
 }
@@ -302,6 +308,7 @@ static void item_finish(struct weka_read_item *item, uint64_t length_bytes)
 	ASSERT(item->ctime_ns != 0);
 	if (item->status == 0 && item->got_bytes < length_bytes)
 		item->status = -ESTALE;
+	ASSERT(item->status <= 0 && (item->status || item->data || length_bytes == 0));
 	if (item->status) {
 		item->data = NULL;
 		item->got_bytes = 0;
@@ -313,6 +320,7 @@ static void item_finish(struct weka_read_item *item, uint64_t length_bytes)
 
 void dataset__batch_finish(struct dataset__batch *b)
 {
+	ASSERT(b->is_ready && !dataset__batch_is_sent(b));
 	b->pub.failed = 0;
 	for (uint32_t i = 0; i < b->piece.count; i++) {
 		item_finish(&b->items[i], b->lengths[i]);

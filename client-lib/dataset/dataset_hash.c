@@ -111,6 +111,7 @@ static int item_add(struct hasher *k, const struct weka_batch *batch, uint32_t i
 	uint8_t digest[32] = { 0 };
 	uint64_t check;
 
+	ASSERT(index < k->dataset->header.samples && index == k->done + i);
 	if (!EVP_DigestInit_ex2(k->one, NULL, NULL))
 		return broken(k);
 	if (status == -EMSGSIZE)
@@ -133,6 +134,7 @@ static int batch_add(struct hasher *k, const struct weka_batch *batch)
 	for (uint32_t i = 0; i < batch->count && !err; i++)
 		err = item_add(k, batch, i);
 	k->done += batch->count;
+	ASSERT(k->done <= k->dataset->header.samples);
 	if (!err && k->h->progress &&
 	    k->h->progress->report(k->h->progress->user, k->done, k->dataset->header.samples))
 		err = dataset__fail(k->dataset, -ECANCELED, "stopped");
@@ -181,6 +183,7 @@ static int look_at_all(struct hasher *k)
 {
 	int err = 0;
 
+	ASSERT(k->dataset->header.is_quick);
 	for (uint64_t i = 0; i < k->dataset->header.samples && !err; i++) {
 		err = k->h->each(k->h->arg, i, 0, 0);
 		if (!err)

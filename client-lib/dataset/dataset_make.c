@@ -46,6 +46,7 @@ static uint32_t class_of(const struct maker *m, uint64_t i, const char **out)
 {
 	const char *below = path_of(m, i) + m->files.root_bytes, *slash = strchr(below, '/');
 
+	ASSERT(strlen(path_of(m, i)) > m->files.root_bytes);
 	*out = below;
 	return slash ? (uint32_t)(slash - below) : 0;
 }
@@ -159,6 +160,7 @@ static void places_set(struct maker *m)
 {
 	struct dataset__header *h = &m->d->header;
 
+	ASSERT(m->files.count > 0 && h->names_bytes == 0);
 	h->samples = m->files.count;
 	for (uint64_t i = 0; i < m->files.count; i++) {
 		const uint64_t bytes = m->files.file[i].size_bytes;
@@ -224,6 +226,7 @@ static int sample_seen(void *arg, uint64_t index, int status, uint64_t check)
 	struct dataset__record r;
 	int err;
 
+	ASSERT(index < m->files.count && status <= 0);
 	if (status)
 		return client__say(m->client, status, "%.300s: %s", path_of(m, index),
 				   status == -ESTALE

@@ -153,6 +153,7 @@ int dataset__npy_at(struct dataset__source *source, uint64_t at, uint64_t bytes)
 				    "%llu bytes of data do not make the %llu rows of its header: "
 				    "it was cut",
 				    (unsigned long long)bytes, (unsigned long long)a.rows);
+	ASSERT(row_bytes <= bytes && at + a.rows * row_bytes <= source->file_bytes);
 	for (uint64_t i = 0; i < a.rows && !err; i++) {
 		char member[24];
 

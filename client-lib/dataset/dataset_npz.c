@@ -184,5 +184,6 @@ int dataset__npz(struct dataset__source *source)
 	if (at > source->file_bytes || e.bytes > source->file_bytes - at)
 		return dataset__bad(source, "array %.60s ends after the end of the file",
 				    source->member);
+	ASSERT(at >= LOCAL_BYTES && e.method == 0);
 	return dataset__npy_at(source, at, e.bytes);
 }

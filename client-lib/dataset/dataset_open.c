@@ -92,6 +92,7 @@ int dataset__newest(struct weka_client *c, const char *name, uint32_t *version)
 
 static void page_drop(struct weka_dataset *d)
 {
+	ASSERT(d->pages_in > 0 && d->hand < d->page_count && !d->whole);
 	while (!d->pages[d->hand])
 		d->hand = (d->hand + 1) % d->page_count;
 	free(d->pages[d->hand]);
@@ -107,6 +108,7 @@ static int page_read(struct weka_dataset *d, uint64_t n)
 	uint64_t began = clock_now_ns();
 	int64_t got;
 
+	ASSERT(n < d->page_count && !d->pages[n] && bytes > 0);
 	if (!page)
 		return dataset__fail(d, -ENOMEM, "no memory for a part of its manifest");
 	got = weka_pread(d->client, &d->file, page, bytes, at);
@@ -131,6 +133,7 @@ static int copy(struct weka_dataset *d, uint64_t at, uint32_t bytes, void *to)
 		const uint64_t n = at / DATASET__PAGE_BYTES, from = at % DATASET__PAGE_BYTES;
 		const uint32_t here = min_u32(bytes, (uint32_t)(DATASET__PAGE_BYTES - from));
 
+		ASSERT(n < d->page_count && here > 0);
 		if (unlikely(!d->pages[n])) {
 			int err = page_read(d, n);
 
@@ -161,11 +164,13 @@ int dataset__record(struct weka_dataset *d, uint64_t index, struct dataset__reco
 
 int dataset__path(struct weka_dataset *d, const struct dataset__record *r, char *to)
 {
+	ASSERT(r->name_bytes <= WEKA_PATH_MAX && r->name_at < d->header.names_bytes);
 	return copy(d, d->header.names_at + r->name_at, r->name_bytes, to);
 }
 
 int dataset__member(struct weka_dataset *d, const struct dataset__record *r, char *to)
 {
+	ASSERT(r->member_bytes <= WEKA_MEMBER_MAX);
 	return copy(d, d->header.names_at + r->name_at + r->name_bytes, r->member_bytes, to);
 }
 
@@ -194,6 +199,7 @@ static int classes_read(struct weka_dataset *d)
 	const struct dataset__header *h = &d->header;
 	int err;
 
+	ASSERT(!d->classes && h->classes_bytes <= DATASET__CLASSES_MAX);
 	d->classes = malloc(h->classes_bytes + 1);
 	if (!d->classes)
 		return dataset__fail(d, -ENOMEM, "no memory for its classes");
@@ -226,6 +232,7 @@ static int handles_try(struct weka_dataset *d)
 		item[i].ref = weka_ref_handle(&r.handle);
 		item[tries + i].ref = weka_ref_path(path[i]);
 	}
+	ASSERT(2 * tries <= ARRAY_LEN(item) && !d->by_path);
 	err = weka_submit_stat(d->client, &req, item, 2 * tries, NULL);
 	err = client__run(d->client, &req, err, "stat samples of the dataset", d->name);
 	for (uint32_t i = 0; i < tries && !err; i++)
@@ -244,6 +251,7 @@ static int header_read(struct weka_dataset *d)
 	int64_t got;
 	int err;
 
+	ASSERT(d->header.version > 0);
 	dataset__place(path, d->name, d->header.version);
 	err = weka_stat(d->client, path, &attr);
 	if (err)

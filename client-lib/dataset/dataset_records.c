@@ -55,6 +55,7 @@ int dataset__bad(struct dataset__source *source, const char *format, ...)
 {
 	va_list args;
 
+	ASSERT(source->found);
 	va_start(args, format);
 	vsnprintf(source->why, sizeof(source->why), format, args);
 	va_end(args);
@@ -85,6 +86,7 @@ static int file_read(void *arg, uint64_t at, uint32_t bytes, void *to)
 {
 	struct file *f = arg;
 
+	ASSERT(at + bytes <= f->from->size_bytes);
 	while (bytes > 0) {
 		uint32_t here;
 

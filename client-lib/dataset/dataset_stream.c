@@ -188,6 +188,7 @@ static void take_first(struct weka_stream *s, struct weka_batch **out)
 {
 	struct dataset__batch *b = s->queue;
 
+	ASSERT(b->pub.step == s->next && b->piece.end > s->place.position);
 	dataset__batch_finish(b);
 	s->queue = b->next;
 	s->queued--;
@@ -206,6 +207,7 @@ static int next(struct weka_stream *s, struct weka_batch **out)
 {
 	int err;
 
+	ASSERT(s->next <= s->begun && s->begun <= s->steps);
 	if (s->next == s->steps)
 		return 0;
 	client__progress(s->client); /* memory of cancelled requests comes back */
@@ -327,6 +329,7 @@ static int cursor_take(struct weka_stream *s, const struct weka_cursor *cursor)
 	if (from.seed != s->place.seed || from.in_order != s->place.in_order)
 		return dataset__fail(s->dataset, -ESTALE,
 				     "the cursor is of another seed, or of another order");
+	ASSERT(from.position <= s->plan.count && s->next == 0);
 	s->plan.from = s->place.position = from.position;
 	return 0;
 }
@@ -363,6 +366,7 @@ static int open_stream(struct weka_stream *s, const struct weka_epoch *e,
 	s->opened_ns = clock_now_ns();
 	dataset__order_init(&s->order, s->place.count, e->seed, e->epoch);
 	err = cursor ? cursor_take(s, cursor) : 0;
+	ASSERT(s->plan.rank < s->plan.world && s->ahead <= AHEAD_MAX);
 	s->steps = err ? 0 : dataset__steps(&s->plan);
 	return err;
 }

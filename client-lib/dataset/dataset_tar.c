@@ -126,6 +126,7 @@ static int header_read(struct tar *t, struct header *h)
 static void name_set(struct tar *t, const char *name, size_t bytes)
 {
 	bytes = strnlen(name, bytes);
+	ASSERT(t->described_at <= t->at);
 	bytes = bytes < NAME_ROOM ? bytes : NAME_ROOM - 1; /* its key is too long, and said so */
 	memcpy(t->name, name, bytes);
 	t->name[bytes] = 0;
@@ -215,6 +216,7 @@ static int member_take(struct tar *t, const struct header *h, uint64_t end)
 		t->sample_at = t->described_at;
 	}
 	t->sample_end = end;
+	ASSERT(t->key[0] && t->sample_at < t->sample_end);
 	return err;
 }
 
@@ -250,6 +252,7 @@ static int step(struct tar *t)
 		err = member_take(t, &h, end);
 	t->name[0] = 0;
 	t->size = UINT64_MAX;
+	ASSERT(end > t->at);
 	t->at = t->described_at = end;
 	return err;
 }

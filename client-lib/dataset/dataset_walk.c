@@ -60,6 +60,7 @@ static bool text_room(struct dataset__files *f, uint64_t bytes)
 		return false;
 	f->text = text; /* (1) */
 	f->text_room = room;
+	ASSERT(f->text_room - f->text_bytes >= bytes);
 	return true;
 }
 
@@ -86,6 +87,7 @@ int dataset__files_add(struct dataset__files *f, const struct dataset__file *fil
 {
 	if (!room_for((void **)&f->file, f->count, &f->room, sizeof(*f->file)))
 		return -ENOMEM;
+	ASSERT(f->count < f->room && file->path_at < f->text_bytes);
 	f->file[f->count++] = *file;
 	return 0;
 }
@@ -119,6 +121,7 @@ static int dir_add(struct walk *w, uint64_t path_at)
 {
 	if (!room_for((void **)&w->dirs, w->dir_count, &w->dir_room, sizeof(*w->dirs)))
 		return no_memory(w->client);
+	ASSERT(w->dir_count < w->dir_room && path_at < w->files->text_bytes);
 	w->dirs[w->dir_count++] = path_at;
 	return 0;
 }
@@ -201,6 +204,7 @@ int dataset__walk(struct weka_client *c, const char *path, const char *glob,
 	length = strlen(out->text + root);
 	while (length > 1 && out->text[root + length - 1] == '/')
 		out->text[root + --length] = 0; /* "/data/" is "/data" */
+	ASSERT(root == 0);
 	out->root_bytes = (uint32_t)length + (length > 1 || out->text[root] != '/');
 	err = dir_add(&w, root);
 	while (!err && w.dir_count > 0)

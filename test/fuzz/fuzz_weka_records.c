@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Files with records, as anybody may write them: tar, TFRecord, npy, npz.  Each record that is found
- * must lie inside the file, and records must not overlap or go back.
+ * Files with records, as anybody may write them: tar, TFRecord, npy, npz.  Each record that is
+ * found must lie inside the file, and records must not overlap or go back.
  *
  * Input: a byte that says which format, then the file.  Checksums of tar headers and TFRecords are
  * made right when its bit 7 is set, so that what is behind them is reached.
