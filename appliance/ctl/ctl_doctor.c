@@ -241,6 +241,11 @@ void ctl_doctor_look(struct ctl_doctor *d, const char *root, const char *conf_fi
 	ctl_doctor_memlock(d);
 	ctl_doctor_numa(d);
 	ctl_doctor_uring(d);
+	ctl_doctor_permissions(d);
+	ctl_doctor_store(d);
+	ctl_doctor_ports(d);
+	ctl_doctor_rdma(d);
+	ctl_doctor_clock(d);
 }
 
 void ctl_doctor_free(struct ctl_doctor *d)
@@ -264,9 +269,9 @@ void ctl_doctor_print(FILE *to, const struct ctl_doctor *d)
 	for (uint32_t i = 0; i < d->count; i++) {
 		const struct ctl_finding *f = &d->finding[i];
 
-		fprintf(to, "%-5s  %-10s  %s\n", f->ok ? "ok" : "WRONG", f->check, f->text);
+		fprintf(to, "%-5s  %-11s  %s\n", f->ok ? "ok" : "WRONG", f->check, f->text);
 		if (!f->ok)
-			fprintf(to, "%-5s  %-10s  type: %s\n", "", "", f->fix);
+			fprintf(to, "%-5s  %-11s  type: %s\n", "", "", f->fix);
 	}
 	if (ctl_doctor_wrong(d))
 		fprintf(to, "doctor: %u of %u wrong\n", ctl_doctor_wrong(d), d->count);

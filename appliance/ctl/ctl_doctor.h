@@ -72,7 +72,18 @@ void ctl_doctor_vfio(struct ctl_doctor *d);
 void ctl_doctor_drives(struct ctl_doctor *d);
 void ctl_doctor_restore(struct ctl_doctor *d);
 
+/* ctl_doctor_service.c */
+void ctl_doctor_permissions(struct ctl_doctor *d);
+void ctl_doctor_ports(struct ctl_doctor *d);
+void ctl_doctor_rdma(struct ctl_doctor *d);
+void ctl_doctor_clock(struct ctl_doctor *d);
+
+/* ctl_doctor_store.c */
+void ctl_doctor_store(struct ctl_doctor *d);
+
 /* ctl_doctor_host.c */
+/* Is the unit of this name installed? */
+bool ctl_doctor_has_unit(const struct ctl_doctor *d, const char *unit);
 void ctl_doctor_hugepages(struct ctl_doctor *d);
 void ctl_doctor_memlock(struct ctl_doctor *d);
 void ctl_doctor_numa(struct ctl_doctor *d);

@@ -159,25 +159,34 @@ static bool unit_limit(const struct ctl_doctor *d, const char *path, uint64_t *l
 	return true;
 }
 
+static const char *const unit_dirs[] = { "/etc/systemd/system", "/run/systemd/system",
+					 "/usr/local/lib/systemd/system", "/usr/lib/systemd/system",
+					 "/lib/systemd/system" };
+
+bool ctl_doctor_has_unit(const struct ctl_doctor *d, const char *unit)
+{
+	for (size_t i = 0; i < ARRAY_LEN(unit_dirs); i++)
+		if (ctl_sysfs_exists(d->root, "%s/%s", unit_dirs[i], unit))
+			return true;
+	return false;
+}
+
 /* Reads the limit from the unit of highest precedence and its drop-ins.  False: no unit. */
 static bool service_limit(const struct ctl_doctor *d, uint64_t *limit)
 {
-	static const char *const dirs[] = { "/etc/systemd/system", "/run/systemd/system",
-					    "/usr/local/lib/systemd/system",
-					    "/usr/lib/systemd/system", "/lib/systemd/system" };
 	char path[CTL_PATH_SIZE];
 	struct ctl_entries e;
 	bool found = false;
 
 	*limit = 8u << 20; /* systemd's own default */
-	for (size_t i = 0; i < ARRAY_LEN(dirs) && !found; i++) {
-		snprintf(path, sizeof(path), "%s/" UNIT, dirs[i]);
+	for (size_t i = 0; i < ARRAY_LEN(unit_dirs) && !found; i++) {
+		snprintf(path, sizeof(path), "%s/" UNIT, unit_dirs[i]);
 		found = unit_limit(d, path, limit);
 	}
-	for (size_t i = ARRAY_LEN(dirs); i-- > 0;) {
-		if (ctl_sysfs_list(&e, d->root, "%s/" UNIT ".d", dirs[i]) == 0)
+	for (size_t i = ARRAY_LEN(unit_dirs); i-- > 0;) {
+		if (ctl_sysfs_list(&e, d->root, "%s/" UNIT ".d", unit_dirs[i]) == 0)
 			for (uint32_t k = 0; k < e.count; k++) {
-				snprintf(path, sizeof(path), "%s/" UNIT ".d/%s", dirs[i],
+				snprintf(path, sizeof(path), "%s/" UNIT ".d/%s", unit_dirs[i],
 					 e.name[k]);
 				(void)unit_limit(d, path, limit);
 			}

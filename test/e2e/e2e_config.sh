@@ -68,10 +68,16 @@ exits 0 "$CTL" --version
 exits 0 $ask ls /
 exits 0 $ask status
 exits 0 $ask --json status
+exits 0 $ask clients
+exits 0 $ask space
+exits 0 $ask --once top
 exits 1 $ask cat /nothing
 exits 1 $ask stat / /nothing
 exits 1 "$CTL" --connect "shm:$DIR/nobody" --key "$DIR/key" status
 exits 1 "$CTL" --config "$DIR/no.conf" status
+exits 1 "$CTL" --connect "shm:$DIR/nobody" --key "$DIR/key" top
+exits 1 $ask space /nothing
+exits 1 "$CTL" --config "$CONF" support-bundle "$CONF"
 exits 1 "$CTL" format "$D0"
 exits 1 "$CTL" --config "$CONF" keys list
 exits 2 "$CTL"
@@ -80,6 +86,9 @@ exits 2 "$CTL" frobnicate
 exits 2 $ask cat
 exits 2 $ask status soon
 exits 2 $ask status 1 2
+exits 2 $ask top 0
+exits 2 $ask clients now
+exits 2 "$CTL" support-bundle one two
 exits 2 "$CTL" --shards 3 format "$D0"
 exits 2 "$CTL" --threads 0 import a b
 exits 2 "$CTL" drives frobnicate

@@ -2,9 +2,11 @@
 /* wekactl doctor: machines with something wrong, one thing at a time, and what it says to type. */
 #define _GNU_SOURCE
 #include "appliance/ctl/ctl_doctor.h"
+#include "base/clock.h"
 #include "test/lib/ctl_world.h"
 
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +36,16 @@ static void node(uint32_t n, const char *cpus, uint32_t huge)
 	ctl_world_file(&w, path, "%u\n", huge);
 }
 
+/* A file of this user's. */
+static void mine(const char *path, mode_t mode)
+{
+	char full[CTL_PATH_SIZE];
+
+	ctl_world_file(&w, path, "x");
+	snprintf(full, sizeof(full), "%s%s", w.root, path);
+	cr_assert_eq(chmod(full, mode), 0);
+}
+
 /* A machine of two nodes on which all is well: the drive is attached, an ordinary user asks. */
 static void make(void)
 {
@@ -59,6 +71,8 @@ static void make(void)
 	ctl_world_file(&w, UNIT, "[Service]\nLimitMEMLOCK=infinity\n");
 	node(0, "0-3", 1024);
 	node(1, "4-7", 0);
+	mine("/k", 0600);
+	ctl_world_file(&w, "/run/systemd/timesync/synchronized", "%s", "");
 	cr_assert_eq(app_conf_parse(&conf, "w.conf", file, strlen(file), why), 0, "%s", why);
 	snprintf(conf.drive[0], sizeof(conf.drive[0]), "pci:" A "?nsid=1");
 	conf.core = 3;
@@ -311,6 +325,136 @@ Test(ctl_doctor, a_configuration_of_files_only_is_not_wrong_for_what_files_do_no
 	cr_expect(said(false, "iommu", "off"), "an attached drive needs it all the same");
 }
 
+/* ---- the service ----------------------------------------------------------------------------- */
+
+Test(ctl_doctor, keys_that_others_may_read_or_the_daemon_may_not)
+{
+	mine("/k", 0640);
+	expect_wrong("permissions", "/k: mode 640: only its owner may read it", "chmod go= /k");
+	ctl_world_remove(&w, "/k");
+	expect_wrong("permissions", "/k: No such file",
+		     "wekactl --config /etc/weka-appliance.conf keys init");
+	mine("/k", 0400);
+	expect_fine();
+	/* The unit runs as weka, whose number is another one. */
+	ctl_world_file(&w, "/etc/passwd", "root:x:0:0::/:\nwekaman:x:7:7::/:\nweka:x:%u:9::/:\n",
+		       (unsigned)geteuid() + 1);
+	expect_wrong("permissions", "/k: belongs to user", "chown -R weka /k");
+	ctl_world_file(&w, "/etc/passwd", "weka:x:%u:9::/:\n", (unsigned)geteuid());
+	expect_fine();
+	snprintf(conf.key_dir, sizeof(conf.key_dir), "/keys");
+	expect_wrong("permissions", "/keys: No such file", "install -d -o weka -m 0700 /keys");
+	ctl_world_dir(&w, "/keys");
+	mine("/keys/a.key", 0600);
+	look(&conf, "");
+	cr_expect(said(false, "permissions", "/keys: mode 7"), "a directory that others may list");
+}
+
+Test(ctl_doctor, drives_that_the_daemon_may_not_write)
+{
+	ctl_world_file(&w, "/etc/passwd", "weka:x:%u:9::/:\n", (unsigned)geteuid() + 1);
+	conf.key_file[0] = '\0';
+	snprintf(conf.drive[0], sizeof(conf.drive[0]), "file:/var/lib/weka/d0?size=1G");
+	expect_fine(); /* format will make it */
+	mine("/var/lib/weka/d0", 0600);
+	expect_wrong("permissions", "/var/lib/weka/d0: belongs to user",
+		     "chown weka /var/lib/weka/d0 && chmod u+rw /var/lib/weka/d0");
+	mine("/var/lib/weka/d0", 0666);
+	expect_fine();
+	mine("/var/lib/weka/d0", 0660); /* weka may be of that group */
+	expect_fine();
+	ctl_world_file(&w, "/etc/passwd", "weka:x:%u:9::/:\n", (unsigned)geteuid());
+	mine("/var/lib/weka/d0", 0400);
+	if (geteuid() != 0)
+		expect_wrong("permissions", "mode 400: the daemon", "chmod u+rw");
+}
+
+#define SOCKETS                                                                                    \
+	"  sl  local_address rem_address   st tx rx tr tm->when retrnsmt   uid  timeout inode\n"
+
+Test(ctl_doctor, a_port_that_another_program_has)
+{
+	conf.nlisten = 2;
+	snprintf(conf.listen[1], sizeof(conf.listen[1]), "tcp://127.0.0.1:7010");
+	expect_fine();
+	cr_expect(said(true, "port", "tcp://127.0.0.1:7010: free"));
+	ctl_world_file(&w, "/proc/net/tcp",
+		       SOCKETS "   0: 0100007F:1B62 00000000:0000 0A 00000000:00000000 00:00000000 "
+			       "00000000  1000        0 4711 1 0000000000000000 100 0 0 10 0\n");
+	look(&conf, "");
+	cr_expect(said(true, "port", "a process of another user listens there"));
+	ctl_world_file(&w, "/proc/77/comm", "nginx\n");
+	ctl_world_link(&w, "/proc/77/fd/5", "socket:[4711]");
+	expect_wrong("port", "listen = tcp://127.0.0.1:7010: taken by nginx, process 77",
+		     "systemctl status 77   # stop that, or choose another port in "
+		     "/etc/weka-appliance.conf");
+	ctl_world_file(&w, "/proc/77/comm", "weka-appliance\n");
+	expect_fine();
+	ctl_world_file(&w, "/proc/77/comm", "nginx\n");
+	snprintf(conf.listen[1], sizeof(conf.listen[1]), "tls://0.0.0.0:7010");
+	expect_wrong("port", "taken by nginx", "systemctl status 77");
+	snprintf(conf.listen[1], sizeof(conf.listen[1]), "tcp://127.0.0.2:7010");
+	expect_fine();
+	snprintf(conf.listen[1], sizeof(conf.listen[1]), "tcp://127.0.0.1:7011");
+	expect_fine();
+	/* A connection, and no listener. */
+	snprintf(conf.listen[1], sizeof(conf.listen[1]), "tcp://127.0.0.1:7010");
+	ctl_world_file(&w, "/proc/net/tcp",
+		       SOCKETS "   0: 0100007F:1B62 0100007F:9999 01 00000000:00000000 00:00000000 "
+			       "00000000  1000        0 4711 1 0000000000000000 100 0 0 10 0\n");
+	expect_fine();
+	snprintf(conf.metrics, sizeof(conf.metrics), "[::1]:9620");
+	ctl_world_file(&w, "/proc/net/tcp6",
+		       SOCKETS "   0: 00000000000000000000000000000000:2594 "
+			       "00000000000000000000000000000000:0000 0A 00000000:00000000 "
+			       "00:00000000 00000000  0        0 4711 1 0 100 0 0 10 0\n");
+	expect_wrong("port", "metrics = [::1]:9620: taken by nginx", "systemctl status 77");
+	ctl_world_file(&w, "/proc/net/tcp6", "rubbish\n 0: x y 0A\n:::: : : 0A : : : : : :\n");
+	expect_fine();
+}
+
+Test(ctl_doctor, no_device_for_rdma)
+{
+	conf.nlisten = 2;
+	snprintf(conf.listen[1], sizeof(conf.listen[1]), "rdma://10.0.0.1:7010");
+	expect_wrong("rdma", "no RDMA device, and the configuration has rdma://",
+		     "apt install rdma-core && modprobe mlx5_ib");
+	ctl_world_dir(&w, "/sys/class/infiniband/mlx5_0");
+	expect_wrong("rdma", "mlx5_0, but no /dev/infiniband/rdma_cm", "modprobe rdma_ucm");
+	ctl_world_file(&w, "/dev/infiniband/rdma_cm", "x");
+	expect_fine();
+	cr_expect(said(true, "rdma", "1 device, the first is mlx5_0"));
+}
+
+Test(ctl_doctor, a_clock_that_is_wrong)
+{
+	char full[CTL_PATH_SIZE];
+	struct timespec times[2] = { { 0 }, { 0 } };
+
+	ctl_world_remove(&w, "/run/systemd/timesync");
+	expect_wrong("clock", "nothing keeps it right",
+		     "apt install systemd-timesyncd && timedatectl set-ntp true");
+	ctl_world_file(&w, "/run/chrony/chronyd.pid", "7\n");
+	expect_fine();
+	cr_expect(said(true, "clock", "chrony"));
+	/* A file from a day that this clock has not reached. */
+	mine("/var/lib/dpkg/status", 0644);
+	snprintf(full, sizeof(full), "%s/var/lib/dpkg/status", w.root);
+	times[0].tv_sec = times[1].tv_sec = (time_t)(clock_wall_ns() / NS_PER_S) + 86400;
+	cr_assert_eq(utimensat(AT_FDCWD, full, times, 0), 0);
+	expect_wrong("clock", "it is slow: /var/lib/dpkg/status was changed 86", "set-ntp true");
+}
+
+/* What drives of files hold is tried by e2e_doctor.sh, with stores that were formatted. */
+Test(ctl_doctor, drives_that_hold_no_store)
+{
+	snprintf(conf.drive[0], sizeof(conf.drive[0]), "file:/var/lib/weka/d0?size=1G");
+	mine("/var/lib/weka/d0", 0600);
+	expect_fine();
+	for (uint32_t i = 0; i < d.count; i++)
+		cr_expect_str_neq(d.finding[i].check, "store");
+}
+
 Test(ctl_doctor, no_configuration_and_a_wrong_one)
 {
 	look(NULL, "");
@@ -342,8 +486,8 @@ Test(ctl_doctor, what_is_printed)
 	look(&conf, "");
 	ctl_doctor_print(f, &d);
 	fflush(f);
-	cr_expect(strstr(text, "WRONG  kernel      5.10: 6.1 or newer is needed\n"
-			       "                   type: apt install"),
+	cr_expect(strstr(text, "WRONG  kernel       5.10: 6.1 or newer is needed\n"
+			       "                    type: apt install"),
 		  "%s", text);
 	cr_expect(strstr(text, "doctor: 1 of "), "%s", text);
 	rewind(f);
