@@ -48,6 +48,7 @@ struct bundle {
 
 static FILE *part_begin(struct bundle *b)
 {
+	ASSERT(!b->f); /* one part at a time */
 	b->f = open_memstream(&b->text, &b->size);
 	ASSERT(b->f);
 	return b->f;
@@ -59,7 +60,8 @@ static void part_end(struct bundle *b, const char *name)
 
 	if (fclose(b->f))
 		UNREACHABLE();
-	snprintf(path, sizeof(path), "%s/%s", b->folder, name);
+	b->f = NULL;
+	ASSERT((size_t)snprintf(path, sizeof(path), "%s/%s", b->folder, name) < sizeof(path));
 	ctl_tar_add(b->tar, path, b->text, b->size, b->now_s);
 	free(b->text);
 }

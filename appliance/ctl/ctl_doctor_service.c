@@ -102,6 +102,7 @@ static void look_file_drive(struct ctl_doctor *d, const char *drive)
 	char full[CTL_PATH_SIZE], path[APP_CONF_TEXT_MAX];
 	struct stat st;
 
+	ASSERT(strncmp(drive, "file:", 5) == 0);
 	snprintf(path, sizeof(path), "%.*s", (int)strcspn(drive + 5, "?"), drive + 5);
 	if (ctl_sysfs_path(full, d->root, "%s", path) || stat(full, &st) < 0)
 		return; /* format makes it */
@@ -140,6 +141,7 @@ static void print_hex(char *out, size_t size, const void *bytes, size_t words)
 {
 	uint32_t word;
 
+	ASSERT(size > 8 * words);
 	for (size_t i = 0; i < words; i++) {
 		memcpy(&word, (const char *)bytes + 4 * i, 4);
 		snprintf(out + 8 * i, size - 8 * i, "%08X", word);

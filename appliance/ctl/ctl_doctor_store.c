@@ -96,6 +96,7 @@ static void look_set(struct ctl_doctor *d, const struct stores *s)
 	uint32_t of_store = 0;
 	char names[200];
 
+	ASSERT(s->first && s->drives > 0);
 	for (uint32_t i = 0; i < s->set.ndrives; i++)
 		of_store += !s->set.gone[i];
 	if (of_store <= s->drives + s->others) {

@@ -22,6 +22,7 @@ static int read_all(int fd, size_t bytes_max, char **out, bool *is_cut)
 	size_t used = 0;
 	ssize_t got;
 
+	ASSERT(bytes_max > 0);
 	*is_cut = false;
 	while ((got = read(fd, bytes + used, 2 * bytes_max - used)) != 0) {
 		if (got < 0 && errno == EINTR)
@@ -42,6 +43,7 @@ static int read_all(int fd, size_t bytes_max, char **out, bool *is_cut)
 		used = bytes_max;
 		*is_cut = true;
 	}
+	ASSERT(used <= bytes_max);
 	bytes[used] = '\0';
 	*out = bytes;
 	return 0;

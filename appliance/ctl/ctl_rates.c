@@ -79,6 +79,7 @@ uint32_t ctl_clients_of(const json_t *now, const json_t *before, struct ctl_clie
 	*out = ctl_need(calloc(json_array_size(all) + 1, sizeof(**out)));
 	json_array_foreach(all, i, each)
 		add_connection(place_of(*out, &count, each), each, earlier(before, each, i));
+	ASSERT(count <= json_array_size(all));
 	return count;
 }
 
@@ -160,6 +161,7 @@ struct tally {
 /* Returns where the bucket begins, in microseconds. */
 static double begin_of(uint32_t bucket)
 {
+	ASSERT(bucket < APP_LATENCY_BUCKETS);
 	return bucket ? (double)app_latency_end_us(bucket - 1) : 0;
 }
 
@@ -168,6 +170,8 @@ static double quantile(const struct tally *t, double part)
 {
 	double left = (double)t->count * part;
 
+	ASSERT(t->count > 0);
+	ASSERT(part > 0 && part < 1);
 	for (uint32_t i = 0; i < APP_LATENCY_BUCKETS - 1; i++) {
 		const double n = (double)t->bucket[i];
 
@@ -274,5 +278,6 @@ struct ctl_core_time ctl_core_time(const json_t *now, const json_t *before, size
 	if (t.asleep + t.polling > 100)
 		t.polling = 100 - t.asleep;
 	t.busy = 100 - t.asleep - t.polling;
+	ASSERT(t.busy >= 0 && t.busy <= 100);
 	return t;
 }

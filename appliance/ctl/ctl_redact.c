@@ -64,6 +64,7 @@ static const char *put_line(FILE *to, const char *line, const struct app_conf *c
 	while (*at && *at != '\n') {
 		const size_t keep = longer(known_here(at, conf), address_here(at));
 
+		ASSERT(keep <= strlen(at));
 		if (keep) {
 			fwrite(at, 1, keep, to);
 			at += keep;

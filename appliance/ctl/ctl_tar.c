@@ -21,7 +21,7 @@ static void put_octal(char *at, int digits, uint64_t value)
 {
 	char text[24];
 
-	snprintf(text, sizeof(text), "%0*llo", digits, (unsigned long long)value);
+	ASSERT(snprintf(text, sizeof(text), "%0*llo", digits, (unsigned long long)value) == digits);
 	memcpy(at, text, (size_t)digits);
 }
 

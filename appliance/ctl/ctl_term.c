@@ -33,6 +33,7 @@ static void enter(void)
 {
 	struct termios raw = saved;
 
+	ASSERT(!is_on);
 	raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
 	raw.c_cc[VMIN] = 1;
 	raw.c_cc[VTIME] = 0;

@@ -34,6 +34,7 @@ __attribute__((format(printf, 2, 3))) static void line(struct page *p, const cha
 	va_list args;
 	int length;
 
+	ASSERT(p->columns > 0);
 	if (p->rows_left == 0)
 		return;
 	p->rows_left--;
@@ -208,6 +209,7 @@ static void print_drives(struct page *p, uint32_t rows)
 	const size_t count = json_array_size(drives);
 	size_t i, shown = count <= rows ? count : rows - 1;
 
+	ASSERT(rows > 0);
 	line(p, "%s", "");
 	line(p, "%5s %-9s %10s %6s %6s %5s %4s  %s", "drive", "state", "commands/s", "queued",
 	     "zones", "temp", "worn", "name");
