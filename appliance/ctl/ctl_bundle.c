@@ -86,18 +86,27 @@ static void put_readme(struct bundle *b)
 	part_end(b, "README.txt");
 }
 
-/* Prints a line of the configuration without its comment.  `anonymous` has a path of the store. */
+/* Cuts a line of the configuration before the comment at its end: app_conf.c. */
+static void cut_comment(char *line)
+{
+	for (char *at = line; *at; at++)
+		if ((*at == ' ' || *at == '\t') && at[1] == ';')
+			*at = '\0';
+}
+
+/* `anonymous` has a path of the store. */
 static void put_conf_line(const struct bundle *b, char *line)
 {
 	char *path;
 
 	line += strspn(line, " \t");
-	line[strcspn(line, "#")] = '\0';
+	if (*line == '#' || *line == ';' || !*line)
+		return;
+	cut_comment(line);
 	path = strncmp(line, "anonymous", 9) == 0 ? strchr(line, '/') : NULL;
 	if (path && !b->c->names)
 		snprintf(path, strlen(path) + 1, "...");
-	if (*line)
-		fprintf(b->f, "%s\n", line);
+	fprintf(b->f, "%s\n", line);
 }
 
 static void put_conf(struct bundle *b)

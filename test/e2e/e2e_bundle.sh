@@ -10,7 +10,8 @@ HTTP=$((PORT + 2))
 write_conf "$D0"
 (umask 077 && head -c 24 /dev/urandom | base64 | tr -d '/+=\n' >"$DIR/token")
 cat >>"$CONF" <<END
-key_dir = $DIR/keys # remark-of-ours
+# remark-of-ours
+key_dir = $DIR/keys ; remark-of-theirs
 metrics = 127.0.0.1:$HTTP
 metrics_token_file = $DIR/token
 scrub_bytes_per_second = 1G
@@ -66,7 +67,7 @@ lacks "a name of a file" "salaries"
 lacks "the second line of that name" "everybody"
 lacks "a directory" "hidden-corner"
 lacks "bytes of a file" "$TEXT"
-lacks "a comment of the configuration" "remark-of-ours"
+lacks "a comment of the configuration" "remark-of"
 check "nor a key's bytes" python3 - "$DIR/b.tar" "$DIR/key" "$DIR/guest" <<'PY'
 import sys
 tar = open(sys.argv[1], "rb").read()
