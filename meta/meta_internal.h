@@ -77,6 +77,12 @@ static inline uint64_t meta__key_dir(const struct meta_key *k)
 	return k->w[0] >> 16;
 }
 
+/* No record has the last of all keys: a walk from key to key would begin again behind it. */
+static inline bool meta__key_is_last(const struct meta_key *k)
+{
+	return (k->w[0] & k->w[1] & k->w[2]) == UINT64_MAX;
+}
+
 static inline uint64_t meta__key_hash(const struct meta_key *k)
 {
 	return (k->w[0] & 0xffff) << 24 | k->w[1] >> 40;

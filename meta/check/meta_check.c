@@ -12,13 +12,17 @@
  * no memory.  Only if a sum is left the trees are walked twice more: once to learn in which of
  * BUCKETS it is, once to name the records in those.
  *
- *  (1) names and inodes agree on {handle, type, directory number}; the root alone has no name.
+ *  (1) names and inodes agree on {handle, type, directory number}; the root alone has no name
+ *      [test_meta_check:name_of_another_inode].
  *  (2) names of directories and DIR records agree on {number, parent, handle}; for directories that
  *      are removed with their trees, inodes and DIR records agree on {number, handle}.
- *      (Parts of directories have no name: meta_check_sums.c.)
- *  (3) inodes without a name, hidden or being trimmed, and ORPHAN records agree on {handle}.
- *  (4) A data block belongs to one extent; ZONE records count exactly those; so does memory.
- *  (5) Memory is a bit a block and 16 bytes a zone, whatever the number of files.
+ *      (Parts of directories have no name: meta_check_sums.c.) [test_meta_check:directory_parent]
+ *  (3) inodes without a name, hidden or being trimmed, and ORPHAN records agree on {handle}
+ *      [test_meta_check:orphan_record_of_nothing].
+ *  (4) A data block belongs to one extent; ZONE records count exactly those; so does memory
+ *      [test_meta_check:block_that_belongs_to_two].
+ *  (5) Memory is a bit a block and 16 bytes a zone, whatever the number of files
+ *      [test_meta_check:sound_store_is_sound_and_counted].
  */
 #include "meta/check/meta_check.h"
 #include "meta/engine/meta_lend.h"
@@ -27,54 +31,18 @@
 #include "base/hash.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-void meta__problem(struct meta *m, const char *fmt, ...)
-{
-	struct meta__checker *c = m->checker;
-	va_list args;
-
-	if (c->out->problems < ARRAY_LEN(c->out->first)) {
-		va_start(args, fmt);
-		(void)vsnprintf(c->out->first[c->out->problems], sizeof(c->out->first[0]), fmt,
-				args);
-		va_end(args);
-	}
-	c->out->problems++;
-}
-
 /* ---- what refers to other shards ---------------------------------------------------- */
-
-/* Adds `times` (perhaps negative) occurrences; `what` names the source in a report.  An odd number
- * times a value that is not 0 is not 0, even for 2^63: one wrong sum is always found. */
-void meta__tally(struct meta *m, enum sum sum, const uint64_t *words, uint32_t nwords,
-		 int64_t times, const char *what)
-{
-	struct meta__checker *c = m->checker;
-	const uint64_t hash = hash_bytes(m->secret + sum, words, nwords * sizeof(*words)) | 1;
-	uint64_t *bucket = &c->bucket[sum][(hash >> 1) % BUCKETS];
-
-	if (times == 0)
-		return;
-	if (c->pass == PASS_SUM)
-		c->sum[sum] += hash * (uint64_t)times;
-	else if (c->pass == PASS_BUCKET)
-		*bucket += hash * (uint64_t)times;
-	else if (*bucket)
-		meta__problem(m,
-			      "shard %u: %s of %llx.%llx.%llx: nothing, or something else, agrees",
-			      c->shard, what, (unsigned long long)words[0],
-			      (unsigned long long)words[1], (unsigned long long)words[2]);
-}
 
 static void tally_inode(struct meta *m, const struct meta_handle *h, enum meta_type type,
 			uint64_t child, int64_t times, const char *what)
 {
 	const uint64_t words[] = { h->dir, h->hash, h->uniq, type, child };
 
+	ASSERT(m->checker->shard < m->nshards);
 	meta__tally(m, SUM_INODES, words, 5, times, what);
 }
 
@@ -83,6 +51,7 @@ static void tally_dir(struct meta *m, const struct meta_handle *h, uint64_t numb
 {
 	const uint64_t words[] = { h->dir, h->hash, h->uniq, number, parent };
 
+	ASSERT(times == 1 || times == -1);
 	meta__tally(m, SUM_DIRS, words, 5, times, what);
 }
 
@@ -91,6 +60,8 @@ static void tally_orphan(struct meta *m, const struct meta_handle *h, int64_t ti
 {
 	const uint64_t words[] = { h->dir, h->hash, h->uniq, m->checker->shard };
 
+	ASSERT(times >= -1);
+	ASSERT(times <= 1);
 	meta__tally(m, SUM_ORPHANS, words, 4, times, what);
 }
 
@@ -100,6 +71,7 @@ static void dir_end(struct meta *m)
 {
 	struct meta__checker *c = m->checker;
 
+	ASSERT(!c->in_dir || c->dir_subdirs <= c->dir_names);
 	if (c->in_dir)
 		meta__totals_end(m);
 	if (c->in_dir && c->pass == PASS_SUM && c->dir_names != c->dir_says.count)
@@ -122,6 +94,7 @@ static void check_dir(struct meta *m, const struct meta_key *key, const void *va
 		meta__check_totals(m, key, value, len);
 		return;
 	}
+	ASSERT(meta__key_class(key) == META__CLASS_DIR);
 	dir_end(m);
 	memset(&c->totals, 0, sizeof(c->totals));
 	c->dir = meta__key_dir(key);
@@ -143,25 +116,13 @@ static void check_dir(struct meta *m, const struct meta_key *key, const void *va
 		tally_dir(m, &d->inode, c->dir, d->going ? 0 : d->parent, -1, "directory record");
 }
 
-static bool is_twice(struct meta__checker *c, const struct meta_key *key,
-		     const struct meta__name *n)
-{
-	bool same = meta__key_dir(&c->name_key) == meta__key_dir(key) &&
-		    meta__key_hash(&c->name_key) == meta__key_hash(key) && c->name_len == n->len &&
-		    memcmp(c->name, n->bytes, n->len) == 0;
-
-	c->name_key = *key;
-	c->name_len = n->len;
-	memcpy(c->name, n->bytes, n->len);
-	return same;
-}
-
 static void check_name(struct meta *m, const struct meta_key *key, const void *value, uint32_t len)
 {
 	struct meta__checker *c = m->checker;
 	uint64_t dir = meta__key_dir(key);
 	struct meta__name n;
 
+	ASSERT(meta__key_class(key) == META__CLASS_NAME);
 	if (meta__name_parse(key, value, len, &n) != 0 || meta__key_kind(key) ||
 	    meta__key_index(key) ||
 	    (meta__is_part(dir) &&
@@ -173,7 +134,7 @@ static void check_name(struct meta *m, const struct meta_key *key, const void *v
 	if (!c->in_dir || c->dir != dir)
 		meta__problem(m, "directory %llx has a name and no record",
 			      (unsigned long long)dir);
-	if (is_twice(c, key, &n))
+	if (meta__check_is_twice(c, key, &n))
 		meta__problem(m, "directory %llx has a name twice: %.*s", (unsigned long long)dir,
 			      (int)n.len, n.bytes);
 	c->dir_names++;
@@ -190,6 +151,7 @@ static void check_name(struct meta *m, const struct meta_key *key, const void *v
 
 static void inode_problem(struct meta *m, const struct meta__inode *in, const char *what)
 {
+	ASSERT(in->shard < m->nshards);
 	meta__problem(m, "inode %llx.%llx.%llx: %s", (unsigned long long)in->handle.dir,
 		      (unsigned long long)in->handle.hash, (unsigned long long)in->handle.uniq,
 		      what);
@@ -200,6 +162,8 @@ static void tail_end(struct meta *m)
 	struct meta__checker *c = m->checker;
 	const struct meta__inode *in = &c->inode;
 
+	ASSERT(c->in_inode);
+	ASSERT(c->tail_len <= sizeof(c->tail));
 	if (c->tail_len != in->tail_len)
 		inode_problem(m, in, "its tail is not as long as it says");
 	else if (c->tail_len && crc32c_block(c->tail, c->tail_len) != in->inline_crc)
@@ -214,6 +178,7 @@ static void xattrs_end(struct meta *m)
 	struct meta__checker *c = m->checker;
 	const struct meta__inode *in = &c->inode;
 
+	ASSERT(c->in_inode);
 	if (in->nlink == 0 && !(in->flags & META__INODE_HIDDEN))
 		return;
 	if (c->xattrs != in->xattrs)
@@ -226,6 +191,7 @@ static void inode_end(struct meta *m)
 {
 	struct meta__checker *c = m->checker;
 
+	ASSERT(!c->in_inode || c->inode.shard == c->shard);
 	if (c->in_inode && c->pass == PASS_SUM) {
 		tail_end(m);
 		xattrs_end(m);
@@ -250,6 +216,7 @@ static void check_inode(struct meta *m, const struct meta_key *key, const void *
 	struct meta__inode *in = &c->inode;
 	bool orphan;
 
+	ASSERT(meta__key_kind(key) == META__KIND_INODE);
 	inode_end(m);
 	if (meta__inode_parse(c->shard, &h, value, len, in) != 0 || meta__key_index(key) ||
 	    meta__dir_shard(m, meta__key_dir(key)) != c->shard) {
@@ -289,6 +256,7 @@ static void check_tail(struct meta *m, const struct meta_key *key, const void *v
 	struct meta__checker *c = m->checker;
 	uint64_t index = meta__key_index(key);
 
+	ASSERT(meta__key_kind(key) == META__KIND_TAIL);
 	if (!c->in_inode || !meta__key_is_obj(key, &c->inode.handle, META__KIND_TAIL)) {
 		meta__problem(m, "shard %u: a tail of %llx.%llx.%llx, which is not there", c->shard,
 			      (unsigned long long)meta__key_dir(key),
@@ -304,6 +272,7 @@ static void check_tail(struct meta *m, const struct meta_key *key, const void *v
 		inode_problem(m, &c->inode, "a piece of its tail is malformed");
 		return;
 	}
+	ASSERT(c->tail_len + len <= sizeof(c->tail));
 	memcpy(c->tail + c->tail_len, value, len);
 	c->tail_len += len;
 }
@@ -313,6 +282,8 @@ static void check_xattr_head(struct meta *m, uint64_t index, const void *value, 
 	struct meta__checker *c = m->checker;
 	struct meta__xattr x;
 
+	ASSERT((index & 0xff) == 0);
+	ASSERT(c->in_inode);
 	if (c->xattr_left)
 		inode_problem(m, &c->inode, "the end of an attribute's value is not there");
 	c->xattr_left = 0;
@@ -332,6 +303,7 @@ static void check_xattr(struct meta *m, const struct meta_key *key, const void *
 	const uint64_t index = meta__key_index(key);
 	const uint32_t piece = (uint32_t)(index & 0xff);
 
+	ASSERT(meta__key_kind(key) == META__KIND_XATTR);
 	if (!c->in_inode || !meta__key_is_obj(key, &c->inode.handle, META__KIND_XATTR)) {
 		meta__problem(m, "shard %u: an attribute of %llx.%llx.%llx, which is not there",
 			      c->shard, (unsigned long long)meta__key_dir(key),
@@ -350,6 +322,7 @@ static void check_xattr(struct meta *m, const struct meta_key *key, const void *
 		inode_problem(m, &c->inode, "a piece of an attribute's value is malformed");
 		return;
 	}
+	ASSERT(len <= c->xattr_left);
 	c->xattr_left -= len;
 }
 
@@ -358,6 +331,8 @@ static void check_no_tail(struct meta *m, uint64_t from, uint32_t nblocks)
 {
 	const struct meta__checker *c = m->checker;
 
+	ASSERT(nblocks > 0);
+	ASSERT(c->in_inode);
 	if (c->tail_block >= from && c->tail_block - from < nblocks)
 		inode_problem(m, &c->inode, "its tail lies on a drive, too");
 }
@@ -370,6 +345,8 @@ static void check_run(struct meta *m, struct meta_run run)
 	uint32_t zone = meta__geo_zone_of(g, run.baddr);
 	uint64_t first;
 
+	ASSERT(c->pass == PASS_SUM); /* (4): each is counted once */
+	ASSERT(run.baddr);
 	c->inode_blocks += run.nblocks;
 	c->out->blocks += run.nblocks;
 	first = zone == META__ZONE_NONE ? 0 : run.baddr - meta__geo_zone_baddr(g, zone);
@@ -383,6 +360,7 @@ static void check_run(struct meta *m, struct meta_run run)
 			(unsigned long long)META_BADDR_BLOCK(run.baddr));
 		return;
 	}
+	ASSERT(zone < g->nzones);
 	c->zone_counted[zone] += run.nblocks;
 	for (uint64_t b = (uint64_t)zone * g->zone_blocks + first, n = 0; n < run.nblocks;
 	     n++, b++) {
@@ -406,6 +384,7 @@ static void check_extent(struct meta *m, const struct meta_key *key, const void 
 	uint64_t block = meta__key_index(key) * META_CHUNK_BLOCKS;
 	struct meta__extent x;
 
+	ASSERT(meta__key_kind(key) == META__KIND_EXTENT);
 	if (!c->in_inode || !meta__key_is_obj(key, &c->inode.handle, META__KIND_EXTENT)) {
 		meta__problem(m, "shard %u: an extent of %llx.%llx.%llx, which is not there",
 			      c->shard, (unsigned long long)meta__key_dir(key),
@@ -439,6 +418,7 @@ static void check_obj(struct meta *m, const struct meta_key *key, const void *va
 {
 	struct meta__checker *c = m->checker;
 
+	ASSERT(meta__key_class(key) == META__CLASS_OBJ);
 	switch (meta__key_kind(key)) {
 	case META__KIND_INODE:
 		check_inode(m, key, value, len);
@@ -473,10 +453,12 @@ static void check_zone_record(struct meta *m, const struct meta_key *key, const 
 	uint32_t zone = meta__zone_of_key(m, key);
 	le64 live;
 
+	ASSERT(meta__key_dir(key) == 0);
 	if (zone == META__ZONE_NONE || len != sizeof(live)) {
 		meta__problem(m, "shard %u: a zone record is malformed", m->checker->shard);
 		return;
 	}
+	ASSERT(zone < m->zones->geo.nzones);
 	memcpy(&live, value, sizeof(live));
 	m->checker->zone_record[zone] = (uint32_t)le64_get(live);
 }
@@ -486,6 +468,8 @@ static void check_orphan(struct meta *m, const struct meta_key *key, const void 
 {
 	struct meta__orphan o;
 
+	ASSERT(meta__key_dir(key) == 0);
+	ASSERT(meta__key_class(key) == META__CLASS_ORPHAN);
 	if (meta__orphan_parse(value, len, &o) != 0 || o.handle.uniq != meta__key_uniq(key)) {
 		meta__problem(m, "shard %u: an orphan record is malformed", m->checker->shard);
 		return;
@@ -499,6 +483,8 @@ static void check_record(struct meta *m, const struct meta_key *key, const void 
 	struct meta__checker *c = m->checker;
 	bool own = meta__key_dir(key) == 0;
 
+	ASSERT(c->shard < m->nshards);
+	ASSERT(c->walking);
 	if (c->in_dir && meta__key_dir(key) != c->dir)
 		dir_end(m);
 	switch (meta__key_class(key)) {
@@ -540,6 +526,8 @@ static void check_page(struct meta *m, const struct meta__walk *w)
 	const struct meta__walk_level *at = &w->at[w->depth];
 	uint32_t zone = meta__zone_of(m, at->baddr);
 
+	ASSERT(w->shard == c->shard);
+	ASSERT(zone < m->zones->geo.nzones);
 	if (c->pass == PASS_SUM) {
 		c->out->pages++;
 		c->zone_total[zone] += META_PAGE_BLOCKS;
@@ -580,6 +568,8 @@ static void shard_end(struct meta *m)
 		c->zone_total[z] += c->zone_counted[z];
 		c->zone_record[z] = c->zone_counted[z] = 0;
 	}
+	ASSERT(!c->in_dir);
+	ASSERT(!c->in_inode);
 }
 
 static int walk_shards(struct meta *m);
@@ -590,6 +580,8 @@ static int shards_end(struct meta *m)
 	struct meta__checker *c = m->checker;
 	bool left = false;
 
+	ASSERT(c->shard == m->nshards);
+	ASSERT(!c->walking);
 	if (c->pass == PASS_SUM) {
 		if (!c->root_seen)
 			meta__problem(m, "the root directory is missing");
@@ -608,6 +600,7 @@ static int shards_end(struct meta *m)
 		c->stage = meta__check_twice;
 		return 0;
 	}
+	ASSERT(c->pass < PASS_NAME);
 	c->pass++;
 	c->shard = 0;
 	return 0;
@@ -619,6 +612,8 @@ static int walk_shards(struct meta *m)
 	struct meta__walk *w = meta__boot_walk(m);
 	enum meta__walk_event event;
 
+	ASSERT(c->shard <= m->nshards);
+	ASSERT(c->pass <= PASS_NAME);
 	if (c->shard == m->nshards)
 		return shards_end(m);
 	if (!c->walking) {
@@ -645,14 +640,14 @@ static int walk_shards(struct meta *m)
 	return 0;
 }
 
-/* ---- begin, turn, end
- * ----------------------------------------------------------------------------- */
+/* ---- begin, turn, end ------------------------------------------------------------------- */
 
 /* Moves when any tree does. */
 static uint64_t state_now(const struct meta *m)
 {
 	uint64_t state = 0;
 
+	ASSERT(m->mounted);
 	for (uint32_t s = 0; s < m->nshards; s++) {
 		const uint64_t words[] = { state, m->shard[s].seq, m->shard[s].root_baddr,
 					   m->shard[s].root_gen };
@@ -667,6 +662,7 @@ static void walk_begin(struct meta *m)
 	struct meta__checker *c = m->checker;
 	const struct meta__geo *g = &m->zones->geo;
 
+	ASSERT(c->out);
 	meta__twice_forget(c);
 	c->state = state_now(m);
 	c->pass = c->shard = 0;
@@ -685,6 +681,7 @@ static int settle(struct meta *m)
 {
 	int err = -EAGAIN;
 
+	ASSERT(m->checking);
 	if (meta__gc_idle(m) && meta__collect_idle(m) && meta__lend_is_back(m))
 		err = meta__boot_settled(m);
 	if (!err)
@@ -704,6 +701,8 @@ static void forget(struct meta__checker *c)
 	c->used = NULL;
 	c->zone_record = c->zone_counted = c->zone_total = NULL;
 	c->bucket = NULL;
+	ASSERT(!c->bucket);
+	ASSERT(!c->used);
 }
 
 void meta_check_start(struct meta *m, struct meta_check *out)
@@ -731,6 +730,7 @@ void meta_check_start(struct meta *m, struct meta_check *out)
 
 int meta_check_status(const struct meta *m)
 {
+	ASSERT(m->checker->status <= 0);
 	return m->checker->status;
 }
 
@@ -741,6 +741,8 @@ bool meta__check_turn(struct meta *m)
 
 	if (!c->stage)
 		return false;
+	ASSERT(m->checking);
+	ASSERT(c->out);
 	if (m->failed)
 		rc = m->failed;
 	for (uint32_t i = 0; i < 64 && rc == 0; i++)
@@ -751,6 +753,7 @@ bool meta__check_turn(struct meta *m)
 	}
 	if (rc == 0 || rc == -EAGAIN)
 		return rc == 0;
+	ASSERT(rc < 0);
 	c->status = rc != -EALREADY ? rc : c->out->problems ? -EUCLEAN : 0;
 	c->stage = NULL;
 	m->checking = false;
@@ -761,6 +764,7 @@ bool meta__check_turn(struct meta *m)
 void meta__check_io_done(struct meta *m, struct meta__io *x)
 {
 	ASSERT(x->kind == META__IO_CHECK);
+	ASSERT(m->checking || m->failed);
 	meta__walk_io_done(meta__boot_walk(m));
 }
 
@@ -772,6 +776,7 @@ uint64_t meta__checker_memory(const struct meta_conf *c)
 
 int meta__checker_create(struct meta *m)
 {
+	ASSERT(!m->checker);
 	m->checker = calloc(1, sizeof(*m->checker));
 	return m->checker ? 0 : -ENOMEM;
 }

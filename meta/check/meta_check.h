@@ -92,6 +92,9 @@ void meta__check_pending(struct meta *m, const struct meta_key *key, uint32_t le
 
 /* ---- meta_check_twice.c ----------------------------------------------------------------- */
 
+/* Is this name the one before it, once more? */
+bool meta__check_is_twice(struct meta__checker *c, const struct meta_key *key,
+			  const struct meta__name *n);
 /* A directory that is spread. */
 void meta__twice_remember(struct meta__checker *c, uint64_t dir);
 void meta__twice_forget(struct meta__checker *c);

@@ -15,11 +15,28 @@
 #include <stdlib.h>
 #include <string.h>
 
+bool meta__check_is_twice(struct meta__checker *c, const struct meta_key *key,
+			  const struct meta__name *n)
+{
+	bool same = meta__key_dir(&c->name_key) == meta__key_dir(key) &&
+		    meta__key_hash(&c->name_key) == meta__key_hash(key) && c->name_len == n->len &&
+		    memcmp(c->name, n->bytes, n->len) == 0;
+
+	ASSERT(n->len <= sizeof(c->name));
+	ASSERT(c->name_len <= sizeof(c->name));
+	c->name_key = *key;
+	c->name_len = n->len;
+	memcpy(c->name, n->bytes, n->len);
+	return same;
+}
+
 void meta__twice_remember(struct meta__checker *c, uint64_t dir)
 {
 	struct meta__twice *t = &c->twice;
 	uint64_t *more;
 
+	ASSERT(t->count <= t->room);
+	ASSERT(!t->busy);
 	if (t->count == t->room) {
 		more = realloc(t->dir, (2 * t->room + 64) * sizeof(*t->dir));
 		t->lost |= !more;
@@ -29,6 +46,7 @@ void meta__twice_remember(struct meta__checker *c, uint64_t dir)
 		t->room = 2 * t->room + 64;
 	}
 	t->dir[t->count++] = dir;
+	ASSERT(t->count <= t->room);
 }
 
 void meta__twice_forget(struct meta__checker *c)
@@ -57,12 +75,14 @@ void meta__twice_op_done(struct meta *m, struct meta_op *op)
 	memcpy(&t->from, &op->scratch[1], sizeof(t->from));
 	t->begun = !op->status && !op->scratch[4];
 	t->at += !t->begun;
+	ASSERT(t->at <= t->count);
 }
 
 int meta__check_twice(struct meta *m)
 {
 	struct meta__twice *t = &m->checker->twice;
 
+	ASSERT(t->at <= t->count);
 	if (t->busy)
 		return -EAGAIN;
 	if (t->lost)

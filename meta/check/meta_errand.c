@@ -8,10 +8,12 @@
  *   a list     entry by entry: is it still damaged, and what is the file's name now?
  *
  *  (1) A suspect is handled between two steps, with the round's cursor put aside; it is compared
- *      and recorded as in a round.
+ *      and recorded as in a round [test_meta_damage:suspects_do_not_disturb_a_round].
  *  (2) An entry stays while the index has its first block at the same address, with the same
- *      checksum.  If not, and more than that block was damaged, the others become suspects.
- *  (3) As everywhere in the scrub, a step begins at the root, so anything may change in between.
+ *      checksum.  If not, and more than that block was damaged, the others become suspects
+ *      [test_meta_damage:what_is_removed_or_written_anew_leaves_the_list].
+ *  (3) As everywhere in the scrub, a step begins at the root, so anything may change in between
+ *      [test_meta_scrub:what_changes_under_it_is_no_damage].
  */
 #include "meta/check/meta_scrub.h"
 
@@ -25,6 +27,7 @@ bool meta_scrub_suspect(struct meta_scrub *s, const struct meta_handle *file, ui
 	struct meta__suspect *last = &s->suspect[(s->suspect_head - 1) % META__SUSPECTS];
 	const uint32_t known = meta__damage_of(&s->damages, file);
 
+	ASSERT(s->suspect_head - s->suspect_tail <= META__SUSPECTS);
 	if (nblocks == 0 || nblocks > META__SUSPECT_BLOCKS || block > META__MASK48)
 		return true;
 	if (known != META__DAMAGE_NONE && block >= s->damages.of[known].from &&
@@ -44,6 +47,8 @@ bool meta__check_begin(struct meta_scrub *s)
 {
 	const struct meta__suspect *x = &s->suspect[s->suspect_tail % META__SUSPECTS];
 
+	ASSERT(s->suspect_head - s->suspect_tail <= META__SUSPECTS);
+	ASSERT(!s->naming.on);
 	if (s->checking)
 		return true;
 	if (s->suspect_head == s->suspect_tail)
@@ -54,6 +59,7 @@ bool meta__check_begin(struct meta_scrub *s)
 		.at = meta__obj_key(&x->file, META__KIND_EXTENT, x->block / META_CHUNK_BLOCKS),
 		.block = x->block % META_CHUNK_BLOCKS,
 	};
+	ASSERT(s->cur.shard < s->m->nshards);
 	s->check = *x;
 	s->checking = true;
 	s->suspect_tail++;
@@ -63,6 +69,7 @@ bool meta__check_begin(struct meta_scrub *s)
 void meta__check_end(struct meta_scrub *s)
 {
 	ASSERT(s->checking);
+	ASSERT(!s->aside.doubt_fails || s->aside.doubt_baddr); /* (1): the round's, as it was */
 	s->checking = false;
 	s->cur = s->aside;
 }
@@ -71,6 +78,7 @@ bool meta__check_goes_on(const struct meta_scrub *s, const struct meta_key *key)
 {
 	const struct meta_handle of = meta__key_handle(key);
 
+	ASSERT(s->checking);
 	return meta__key_class(key) == META__CLASS_OBJ &&
 	       meta__key_kind(key) == META__KIND_EXTENT && meta__handle_eq(&of, &s->check.file) &&
 	       meta__key_index(key) * META_CHUNK_BLOCKS < s->check.block + s->check.nblocks;
@@ -87,6 +95,8 @@ static bool same_block(const struct meta__damage *d, const void *value, uint32_t
 	struct meta_run run;
 	le32 crc;
 
+	ASSERT(d->used);
+	ASSERT(d->end > d->from);
 	if (meta__extent_parse(value, len, &x))
 		return true; /* it cannot be read: no reason to believe that it is well */
 	for (uint32_t i = 0; i < x.nruns; at += run.nblocks, i++) {
@@ -107,6 +117,8 @@ static enum still look_at(struct meta_scrub *s, const struct meta__damage *d)
 	const void *value;
 	uint32_t pos, len;
 
+	ASSERT(d->used);
+	ASSERT(!s->reading);
 	if (d->kinds & 1u << META_DAMAGE_PAGE)
 		return STILL_SO; /* known to rounds only */
 	if (d->kinds == 1u << META_DAMAGE_UNREACHABLE && !(d->drives & s->unreachable))
@@ -134,6 +146,8 @@ static void drop(struct meta_scrub *s, uint32_t i)
 {
 	const struct meta__damage d = s->damages.of[i];
 
+	ASSERT(i < s->damages.high);
+	ASSERT(s->damages.count > 0);
 	meta__damage_drop(&s->damages, i);
 	if (d.end - d.from > 1 && d.end - d.from - 1 <= META__SUSPECT_BLOCKS)
 		(void)meta_scrub_suspect(s, &d.file, d.from + 1, d.end - d.from - 1);
@@ -144,6 +158,7 @@ static enum still next_entry(struct meta_scrub *s, uint32_t *at)
 {
 	enum still still;
 
+	ASSERT(*at <= s->damages.high);
 	while (*at < s->damages.high && !s->damages.of[*at].used)
 		++*at;
 	if (*at == s->damages.high)
@@ -161,12 +176,15 @@ void meta_scrub_sweep(struct meta_scrub *s)
 {
 	if (s->sweeping || s->damages.count == 0)
 		return;
+	ASSERT(s->damages.count <= s->damages.high);
 	s->sweeping = true;
 	s->sweep_at = 0;
 }
 
 static enum meta_scrub_next sweep_step(struct meta_scrub *s)
 {
+	ASSERT(s->sweeping);
+	ASSERT(!s->listed);
 	switch (next_entry(s, &s->sweep_at)) {
 	case STILL_READ:
 		return META_SCRUB_READ;
@@ -186,6 +204,8 @@ static enum meta_scrub_next sweep_step(struct meta_scrub *s)
 
 void meta_scrub_list(struct meta_scrub *s, uint32_t from, struct meta_damaged *out)
 {
+	ASSERT(out);
+	ASSERT(!s->list_named);
 	ASSERT(!s->listed);
 	s->listed = out;
 	s->list_at = min_u32(from, s->damages.high);
@@ -198,16 +218,21 @@ void meta_scrub_list_end(struct meta_scrub *s)
 		s->naming.on = false;
 	s->list_named = false;
 	s->listed = NULL;
+	ASSERT(!s->naming.on || !s->naming.for_list);
 }
 
 static enum meta_scrub_next listed(struct meta_scrub *s)
 {
+	ASSERT(s->listed);
+	ASSERT(!s->list_named);
 	s->listed = NULL;
 	return META_SCRUB_LISTED;
 }
 
 void meta__listed(struct meta_scrub *s, const char *path, uint32_t len)
 {
+	ASSERT(s->naming.for_list);
+	ASSERT(s->listed);
 	ASSERT(len < sizeof(s->listed->path));
 	memcpy(s->listed->path, path, len);
 	s->listed->path[len] = '\0';
@@ -221,6 +246,8 @@ static enum meta_scrub_next list_step(struct meta_scrub *s)
 	struct meta_damaged *out = s->listed;
 	const struct meta__damage *d;
 
+	ASSERT(out);
+	ASSERT(!s->naming.on);
 	if (s->list_named) {
 		s->list_named = false;
 		return listed(s);
@@ -236,6 +263,7 @@ static enum meta_scrub_next list_step(struct meta_scrub *s)
 	case STILL_SO:
 		break;
 	}
+	ASSERT(s->list_at < s->damages.high);
 	d = &s->damages.of[s->list_at];
 	*out = (struct meta_damaged){
 		.next = s->list_at + 1,
@@ -255,12 +283,15 @@ static enum meta_scrub_next list_step(struct meta_scrub *s)
 
 bool meta_scrub_has_errand(const struct meta_scrub *s)
 {
+	ASSERT(s->suspect_head - s->suspect_tail <= META__SUSPECTS);
 	return s->has_line || s->naming.on || s->checking || s->listed || s->sweeping ||
 	       s->suspect_head != s->suspect_tail;
 }
 
 bool meta__errand_step(struct meta_scrub *s, enum meta_scrub_next *out)
 {
+	ASSERT(!s->checking);
+	ASSERT(!s->has_line);
 	if (s->listed)
 		*out = list_step(s);
 	else if (s->sweeping)
@@ -272,6 +303,7 @@ bool meta__errand_step(struct meta_scrub *s, enum meta_scrub_next *out)
 
 uint32_t meta_scrub_damaged(const struct meta_scrub *s, struct meta_damage_stat *out)
 {
+	ASSERT(s->damages.count <= s->damages.high);
 	*out = s->damages.stat;
 	out->complete &= s->damages.overflow == 0;
 	return s->damages.count;

@@ -12,13 +12,15 @@
  *
  *  (1) The bytes read are compared with the tree's earlier checksum; if they do not match, the tree
  *      is asked again.  Only a mismatch that the tree confirms after FAILS reads is damage: blocks
- *      of a file that was freed meanwhile, and reused, are not.
+ *      of a file that was freed meanwhile, and reused, are not
+ *      [test_meta_scrub:what_changes_under_it_is_no_damage].
  *  (2) A damaged block is reported once, by {place, checksum or generation}, and counted in each
- *      round.
+ *      round [test_meta_scrub:damaged_block_is_named_once_and_counted_in_each_round].
  *  (3) While a name is looked up, and while a line waits to be taken, the round stands still.
  *  (4) Each step is bounded: a leaf's records, or one read.
  *  (5) Nothing is read from a drive that cannot be reached.  Its blocks are counted separately:
- *      they may be whole, and no line names them.
+ *      they may be whole, and no line names them
+ *      [test_meta_damage:files_on_a_drive_that_has_failed_are_unreachable_and_no_line_names_them].
  */
 #include "meta/check/meta_scrub.h"
 
@@ -34,6 +36,7 @@ int meta_scrub_create(struct meta_scrub **out, struct meta *m)
 
 	if (!s)
 		return -ENOMEM;
+	ASSERT(!m->scrub);
 	s->m = m;
 	s->page[0].bytes = aligned_alloc(8, (size_t)META_PAGE_LEVELS_MAX * META_PAGE_BYTES);
 	if (!s->page[0].bytes) {
@@ -64,6 +67,7 @@ void meta_scrub_destroy(struct meta_scrub *s)
 
 const char *meta_scrub_line(const struct meta_scrub *s)
 {
+	ASSERT(memchr(s->line, '\0', sizeof(s->line)));
 	return s->line;
 }
 
@@ -72,6 +76,7 @@ void meta_scrub_stat(const struct meta_scrub *s, struct meta_scrub_stat *out)
 {
 	uint64_t shard = s->in_round ? s->cur.shard : 0;
 
+	ASSERT(!s->in_round || s->cur.shard <= s->m->nshards);
 	*out = s->stat;
 	out->position_permille = shard * 1000 / max_u32(s->m->nshards, 1);
 	if (s->cur.names_only)
@@ -89,6 +94,7 @@ void meta_scrub_unreachable(struct meta_scrub *s, uint64_t drives)
 
 static bool was_told(struct meta_scrub *s, uint64_t baddr, uint64_t id)
 {
+	ASSERT(s->told_count <= META__SCRUB_TOLD);
 	for (uint32_t i = 0; i < s->told_count; i++)
 		if (s->told[i].baddr == baddr && s->told[i].id == id)
 			return true;
@@ -120,6 +126,8 @@ static void found_file(struct meta_scrub *s, enum meta_damage_kind kind, uint32_
 		.by_scrub = !s->checking,
 	};
 
+	ASSERT(run->nblocks > 0);
+	ASSERT(meta__key_kind(&s->cur.at) == META__KIND_EXTENT);
 	(void)meta__damage_add(&s->damages, &find);
 }
 
@@ -134,6 +142,8 @@ static void found_block(struct meta_scrub *s)
 		.shard = s->cur.shard,
 	};
 
+	ASSERT(s->cur.doubt_fails == FAILS); /* (1) */
+	ASSERT(s->cur.block < META_CHUNK_BLOCKS);
 	s->stat.bad_blocks += !s->checking;
 	found_file(s, bad.unreadable ? META_DAMAGE_UNREADABLE : META_DAMAGE_SUM, s->cur.block,
 		   &(struct meta_run){ .baddr = bad.baddr, .nblocks = 1 }, s->cur.doubt_crc);
@@ -148,6 +158,7 @@ static uint32_t crc_at(const struct meta__extent *x, uint32_t block)
 {
 	le32 crc;
 
+	ASSERT(block < x->nblocks);
 	memcpy(&crc, x->crcs + block * sizeof(crc), sizeof(crc));
 	return le32_get(crc);
 }
@@ -158,6 +169,7 @@ static bool next_run(const struct meta_scrub *s, const struct meta__extent *x, u
 {
 	uint32_t at = 0;
 
+	ASSERT(s->cur.block <= META_CHUNK_BLOCKS);
 	for (uint32_t i = 0; i < x->nruns; i++) {
 		uint32_t skip;
 
@@ -167,6 +179,8 @@ static bool next_run(const struct meta_scrub *s, const struct meta__extent *x, u
 			*block = at + skip;
 			run->baddr += skip;
 			run->nblocks = min_u32(run->nblocks - skip, META_SCRUB_BLOCKS_MAX);
+			ASSERT(run->nblocks > 0);
+			ASSERT(run->nblocks <= META_SCRUB_BLOCKS_MAX); /* (4) */
 			return true;
 		}
 		at += run->nblocks;
@@ -185,6 +199,7 @@ static bool next_near_run(struct meta_scrub *s, const struct meta__extent *x, ui
 			s->stat.unreachable_blocks += s->run.nblocks;
 		s->cur.block = *block + s->run.nblocks;
 	}
+	ASSERT(s->cur.block <= META_CHUNK_BLOCKS);
 	return false;
 }
 
@@ -194,6 +209,8 @@ static bool clip(struct meta_scrub *s, uint32_t block)
 	const uint64_t at = meta__key_index(&s->cur.at) * META_CHUNK_BLOCKS + block;
 	const uint64_t end = s->check.block + s->check.nblocks;
 
+	ASSERT(s->run.nblocks > 0);
+	ASSERT(!s->checking || end > s->check.block);
 	if (!s->checking)
 		return true;
 	if (at >= end)
@@ -220,6 +237,8 @@ static bool chunk(struct meta_scrub *s, const void *value, uint32_t len, enum me
 		*out = META_SCRUB_MORE;
 		return true;
 	}
+	ASSERT(s->cur.doubt_fails < FAILS);
+	ASSERT(s->run.nblocks <= META_SCRUB_BLOCKS_MAX); /* (4) */
 	if (s->cur.doubt_fails > 0 || block < s->cur.single_until)
 		s->run.nblocks = 1;
 	for (uint32_t i = 0; i < s->run.nblocks; i++)
@@ -232,6 +251,7 @@ static bool chunk(struct meta_scrub *s, const void *value, uint32_t len, enum me
 /* This block did not match: it is read again, alone. */
 static void doubt(struct meta_scrub *s, uint32_t i, bool unreadable)
 {
+	ASSERT(i < s->run.nblocks);
 	s->stat.doubts++;
 	if (s->run.baddr + i != s->cur.doubt_baddr || s->crc[i] != s->cur.doubt_crc)
 		s->cur.doubt_fails = 0;
@@ -239,10 +259,13 @@ static void doubt(struct meta_scrub *s, uint32_t i, bool unreadable)
 	s->cur.doubt_crc = s->crc[i];
 	s->cur.doubt_unreadable = unreadable;
 	s->cur.doubt_fails++;
+	ASSERT(s->cur.doubt_fails <= FAILS);
 }
 
 static void blocks_done(struct meta_scrub *s, const uint8_t *bytes, int status)
 {
+	ASSERT(s->run.nblocks <= META_SCRUB_BLOCKS_MAX);
+	ASSERT(s->run.nblocks > 0);
 	for (uint32_t i = 0; i < s->run.nblocks; i++) {
 		if (status && s->run.nblocks > 1) {
 			s->cur.single_until = s->cur.block + s->run.nblocks;
@@ -260,6 +283,7 @@ static void blocks_done(struct meta_scrub *s, const uint8_t *bytes, int status)
 
 void meta_scrub_done(struct meta_scrub *s, const void *bytes, int status)
 {
+	ASSERT(!s->reading_head || s->run.nblocks == 1);
 	ASSERT(s->reading);
 	s->reading = false;
 	if (status == -EAGAIN) {
@@ -280,12 +304,15 @@ static void go_to(struct meta_scrub *s, const struct meta_key *key)
 {
 	s->cur.at = *key;
 	s->cur.block = s->cur.single_until = s->cur.doubt_fails = 0;
+	ASSERT(s->cur.shard < s->m->nshards || s->cur.shard == s->m->nshards);
 }
 
 static void next_shard(struct meta_scrub *s)
 {
 	const struct meta_key first = { { 0, 0, 0 } };
 
+	ASSERT(!s->checking);
+	ASSERT(s->cur.shard < s->m->nshards);
 	s->cur.shard++;
 	go_to(s, &first);
 }
@@ -307,6 +334,8 @@ static enum meta_scrub_next leaf(struct meta_scrub *s, const struct meta__scrub_
 	uint32_t pos, len;
 	const void *value;
 
+	ASSERT(at->leaf);
+	ASSERT(!s->naming.on); /* (3) */
 	(void)meta__leaf_find(at->leaf, &s->cur.at, &pos);
 	for (; pos < meta__page_count(at->leaf); pos++) { /* (4) */
 		const struct meta_key key = meta__leaf_key(at->leaf, pos);
@@ -339,6 +368,8 @@ static void round_begin(struct meta_scrub *s)
 {
 	const struct meta_key first = { { 0, 0, 0 } };
 
+	ASSERT(!s->in_round);
+	ASSERT(!s->checking);
 	s->in_round = true;
 	s->cur.names_only = false;
 	s->cur.shard = 0;
@@ -356,6 +387,9 @@ static void round_begin(struct meta_scrub *s)
 /* After all shards: handles files whose names are still unknown. */
 static enum meta_scrub_next round_end(struct meta_scrub *s)
 {
+	ASSERT(s->in_round);
+	ASSERT(s->cur.shard == s->m->nshards);
+	ASSERT(!s->naming.on); /* (3) */
 	if ((s->lost_count > 0 || s->damages.unnamed) && !s->cur.names_only) {
 		s->cur.names_only = true;
 		s->cur.shard = 0;
@@ -384,6 +418,8 @@ static enum meta_scrub_next step(struct meta_scrub *s)
 {
 	struct meta__scrub_place at;
 
+	ASSERT(!s->has_line); /* (3) */
+	ASSERT(s->cur.shard <= s->m->nshards);
 	const bool verify = !s->cur.names_only && !s->checking;
 
 	if (s->cur.shard == s->m->nshards)
@@ -438,6 +474,8 @@ static enum meta_scrub_next go_on(struct meta_scrub *s, struct meta_run *read, b
 	ASSERT(!s->reading);
 	ASSERT(s->m->mounted);
 	next = next_of(s, round);
+	ASSERT(next != META_SCRUB_READ || s->run.nblocks > 0);
+	ASSERT(next != META_SCRUB_READ || s->run.nblocks <= META_SCRUB_BLOCKS_MAX); /* (4) */
 	s->reading = next == META_SCRUB_READ;
 	*read = s->run;
 	return next;
@@ -445,10 +483,12 @@ static enum meta_scrub_next go_on(struct meta_scrub *s, struct meta_run *read, b
 
 enum meta_scrub_next meta_scrub_next(struct meta_scrub *s, struct meta_run *read)
 {
+	ASSERT(s->m->scrub == s);
 	return go_on(s, read, true);
 }
 
 enum meta_scrub_next meta_scrub_errand(struct meta_scrub *s, struct meta_run *read)
 {
+	ASSERT(s->m->scrub == s);
 	return go_on(s, read, false);
 }

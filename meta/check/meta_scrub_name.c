@@ -13,7 +13,8 @@
  * then the result is a path that the file has had.
  *
  *  (1) It ends: each climb is one directory more, and the path has room for a bounded number.
- *  (2) Meanwhile no damage is looked for: a page that cannot be read ends the search.
+ *  (2) Meanwhile no damage is looked for: a page that cannot be read ends the search
+ *      [test_meta_scrub:damaged_page_is_named].
  */
 #include "meta/check/meta_scrub.h"
 
@@ -37,6 +38,7 @@ static void tell(struct meta_scrub *s, const struct meta__scrub_bad *bad, const 
 {
 	char where[WHERE];
 
+	ASSERT(s->naming.for_list || !s->has_line);
 	if (s->naming.for_list) { /* the shard's own records */
 		meta__listed(s, name, (uint32_t)strlen(name));
 		return;
@@ -58,6 +60,7 @@ static void tell_handle(struct meta_scrub *s, const struct meta__scrub_bad *bad)
 {
 	char name[96];
 
+	ASSERT(s->naming.for_list || !s->has_line);
 	if (s->naming.for_list) {
 		meta__listed(s, "", 0);
 		return;
@@ -81,6 +84,8 @@ static void finish(struct meta_scrub *s)
 	char name[META__SCRUB_LINE_PATH + 1];
 	uint32_t len = META__SCRUB_PATH - n->from, most;
 
+	ASSERT(n->on);
+	ASSERT(n->from <= META__SCRUB_PATH);
 	if (n->for_list) {
 		meta__listed(s, len ? n->path + n->from : "/", len ? len : 1);
 		return;
@@ -101,6 +106,8 @@ static bool prepend(struct meta_scrub *s, const char *bytes, uint32_t len)
 {
 	struct meta__scrub_naming *n = &s->naming;
 
+	ASSERT(n->from <= META__SCRUB_PATH); /* (1) */
+	ASSERT(len > 0);                     /* (1): each has less room left */
 	if (n->from < len + 1 + 3) {
 		n->from -= 3;
 		memcpy(n->path + n->from, "...", 3);
@@ -110,6 +117,7 @@ static bool prepend(struct meta_scrub *s, const char *bytes, uint32_t len)
 	n->from -= len + 1;
 	n->path[n->from] = '/';
 	memcpy(n->path + n->from + 1, bytes, len);
+	ASSERT(n->from >= 3);
 	return true;
 }
 
@@ -118,6 +126,7 @@ static void named(struct meta_scrub *s, uint64_t dir, const struct meta__name *n
 {
 	struct meta__scrub_naming *n = &s->naming;
 
+	ASSERT(s->naming.on);
 	if (!prepend(s, name->bytes, name->len))
 		return; /* (1) */
 	n->dir = meta__whole_of(dir);
@@ -133,6 +142,8 @@ static void stuck(struct meta_scrub *s)
 	char text[40];
 	int len = snprintf(text, sizeof(text), "(directory %llx)", (unsigned long long)n->dir);
 
+	ASSERT(len > 0);
+	ASSERT(n->on);
 	if (n->from == META__SCRUB_PATH)
 		tell_handle(s, &n->bad);
 	else if (prepend(s, text, (uint32_t)len))
@@ -145,6 +156,7 @@ static void look_for(struct meta_scrub *s, uint64_t dir, const struct meta_handl
 {
 	struct meta__scrub_naming *n = &s->naming;
 
+	ASSERT(n->on);
 	n->climbing = n->whole = false;
 	n->dir = dir;
 	n->want = *h;
@@ -155,6 +167,7 @@ void meta__scrub_name_begin(struct meta_scrub *s, const struct meta__scrub_bad *
 {
 	struct meta__scrub_naming *n = &s->naming;
 
+	ASSERT(!s->has_line);
 	ASSERT(!n->on);
 	n->on = true;
 	n->for_list = false;
@@ -179,6 +192,8 @@ void meta__scrub_name_list(struct meta_scrub *s, uint32_t entry)
 		.file = d->file,
 	};
 
+	ASSERT(entry < s->damages.high);
+	ASSERT(d->used);
 	ASSERT(!n->on);
 	n->on = true;
 	n->for_list = true;
@@ -205,6 +220,8 @@ static void not_here(struct meta_scrub *s)
 {
 	struct meta__scrub_naming *n = &s->naming;
 
+	ASSERT(n->on);
+	ASSERT(s->lost_count <= META__SCRUB_LOST);
 	if (!n->whole) {
 		n->whole = true;
 		n->at = meta__dir_key(n->dir);
@@ -229,6 +246,9 @@ static void look(struct meta_scrub *s, const struct meta__scrub_place *at)
 	uint32_t pos, len;
 	const void *value;
 
+	ASSERT(at->leaf);
+	ASSERT(n->on);
+	ASSERT(!n->climbing);
 	(void)meta__leaf_find(at->leaf, &n->at, &pos);
 	for (; pos < meta__page_count(at->leaf); pos++) {
 		const struct meta_key key = meta__leaf_key(at->leaf, pos);
@@ -263,6 +283,8 @@ static void climb(struct meta_scrub *s, const struct meta__scrub_place *at)
 	const void *value;
 	uint32_t pos, len;
 
+	ASSERT(at->leaf);
+	ASSERT(n->climbing);
 	if (!meta__leaf_find(at->leaf, &key, &pos)) {
 		stuck(s);
 		return;
@@ -280,6 +302,8 @@ enum meta_scrub_next meta__scrub_name_step(struct meta_scrub *s)
 	const struct meta_key key = n->climbing ? meta__dir_key(n->dir) : n->at;
 	struct meta__scrub_place at;
 
+	ASSERT(n->on);
+	ASSERT(!s->has_line);
 	switch (meta__scrub_walk(s, meta__dir_shard(s->m, n->dir), &key, false, &at)) {
 	case SCRUB_READ:
 		return META_SCRUB_READ;
@@ -309,6 +333,7 @@ static struct meta__scrub_bad lost_take(struct meta_scrub *s, uint32_t i)
 {
 	const struct meta__scrub_bad bad = s->lost[i];
 
+	ASSERT(i < s->lost_count);
 	s->lost[i] = s->lost[--s->lost_count];
 	return bad;
 }
@@ -318,6 +343,8 @@ void meta__scrub_name_seen(struct meta_scrub *s, const struct meta_key *key, con
 {
 	struct meta__name name;
 
+	ASSERT(s->cur.names_only);
+	ASSERT(!s->naming.on);
 	if (meta__key_class(key) != META__CLASS_NAME || meta__key_dir(key) == 0 ||
 	    meta__name_parse(key, value, len, &name) != 0)
 		return;
@@ -347,9 +374,12 @@ bool meta__scrub_name_none(struct meta_scrub *s)
 {
 	struct meta__scrub_bad bad;
 
+	ASSERT(s->lost_count <= META__SCRUB_LOST);
+	ASSERT(!s->naming.on);
 	if (s->lost_count == 0)
 		return false;
 	bad = lost_take(s, 0);
+	s->naming.for_list = false; /* the last search may have been for one */
 	tell_handle(s, &bad);
 	return true;
 }

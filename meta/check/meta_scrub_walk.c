@@ -11,10 +11,11 @@
  * it is part of the tree.
  *
  *  (1) Only verified pages are kept between two steps: each begins at the root.  So whatever
- *      changes meanwhile, a step finds the present tree.
+ *      changes meanwhile, a step finds the present tree
+ *      [test_meta_scrub:what_changes_under_it_is_no_damage].
  *  (2) A page counts as damaged when FAILS reads of it failed, and the tree named it
  *      before each of them and after the last: a page that was freed and reused
- *      meanwhile does not.
+ *      meanwhile does not [test_meta_scrub:damaged_page_is_named].
  */
 #include "meta/check/meta_scrub.h"
 #include "meta/engine/meta_share.h"
@@ -27,6 +28,7 @@
 
 static bool is_ours(const struct meta__scrub_page *p, const struct meta__page_want *want)
 {
+	ASSERT(want->level < META_PAGE_LEVELS_MAX);
 	return p->baddr == want->baddr && p->gen == want->gen && p->shard == want->shard;
 }
 
@@ -35,6 +37,7 @@ static const struct meta__frame *frame_of(struct meta *m, const struct meta__pag
 {
 	const struct meta__frame *f = meta__cache_find(m, want->baddr);
 
+	ASSERT(want->level < META_PAGE_LEVELS_MAX);
 	return f && f->gen == want->gen && f->shard == want->shard && f->level == want->level
 		       ? f
 		       : NULL;
@@ -54,6 +57,7 @@ static void found_page(struct meta_scrub *s, const struct meta__page_want *want,
 		.by_scrub = true,
 	};
 
+	ASSERT(bad->page);
 	(void)meta__damage_add(&s->damages, &find);
 }
 
@@ -69,6 +73,7 @@ static void believe(struct meta_scrub *s, struct meta__scrub_page *p,
 		.shard = want->shard,
 	};
 
+	ASSERT(p == &s->page[want->level]);
 	if (p->seen_baddr == want->baddr && p->seen_gen == want->gen)
 		return; /* in this round, already */
 	p->seen_baddr = want->baddr;
@@ -82,6 +87,7 @@ static void believe(struct meta_scrub *s, struct meta__scrub_page *p,
 static void miss(struct meta_scrub *s, struct meta__scrub_page *p,
 		 const struct meta__page_want *want)
 {
+	ASSERT(p == &s->page[want->level]);
 	if (p->seen_baddr == want->baddr && p->seen_gen == want->gen)
 		return;
 	p->seen_baddr = want->baddr;
@@ -91,6 +97,7 @@ static void miss(struct meta_scrub *s, struct meta__scrub_page *p,
 
 static enum meta__scrub_walk read_page(struct meta_scrub *s, const struct meta__page_want *want)
 {
+	ASSERT(!s->reading);
 	s->want = *want;
 	s->run = (struct meta_run){ .baddr = want->baddr, .nblocks = META_PAGE_BLOCKS };
 	s->reading_page = true;
@@ -105,6 +112,8 @@ static const uint8_t *bytes_of(struct meta_scrub *s, const struct meta__page_wan
 	const struct meta__frame *f = frame_of(s->m, want);
 	bool ours = is_ours(p, want);
 
+	ASSERT(want->level < META_PAGE_LEVELS_MAX);
+	ASSERT(p->fails <= FAILS || !ours);
 	if (f && (f->state != FRAME_CLEAN || !verify))
 		return f->page; /* newer than the drive, or not compared with it */
 	if (ours && p->fails == 0)
@@ -136,6 +145,7 @@ enum meta__scrub_walk meta__scrub_walk(struct meta_scrub *s, uint32_t shard,
 	*out = (struct meta__scrub_place){ 0 };
 	if (!meta__may_look(s->m, shard))
 		return SCRUB_AWAY;
+	ASSERT(of->height <= META_PAGE_LEVELS_MAX);
 	want.baddr = of->root_baddr;
 	want.gen = of->root_gen;
 	if (of->height == 0)
@@ -168,6 +178,7 @@ enum meta__scrub_walk meta__scrub_walk(struct meta_scrub *s, uint32_t shard,
 
 static void count(struct meta_scrub *s, struct meta__scrub_page *p)
 {
+	ASSERT(p->fails == 0);
 	if (p->seen_baddr == p->baddr && p->seen_gen == p->gen)
 		return; /* names were looked for in between */
 	p->seen_baddr = p->baddr;
@@ -181,6 +192,8 @@ void meta__scrub_page_done(struct meta_scrub *s, const void *bytes, int status)
 	struct meta__scrub_page *p = &s->page[want->level];
 	bool good = status == 0;
 
+	ASSERT(want->level < META_PAGE_LEVELS_MAX);
+	ASSERT(!s->reading);
 	if (!is_ours(p, want))
 		p->fails = 0;
 	p->baddr = want->baddr;

@@ -270,7 +270,7 @@ static int mut_next(struct meta__record_reader *r, uint32_t shard, struct meta__
 		.value_len = value_len,
 	};
 	out->value = take(r, r->record_end, align_up(value_len, 8));
-	return out->value ? 0 : -EUCLEAN;
+	return out->value && !meta__key_is_last(&out->key) ? 0 : -EUCLEAN;
 }
 
 int meta__reader_next(struct meta__record_reader *r, struct meta__part *part,

@@ -73,6 +73,8 @@ static const char *leaf_check(const void *page, struct meta_key below)
 		below = key;
 		used += round8(length);
 	}
+	if (meta__key_is_last(&below))
+		return "a key of it cannot be";
 	return used == META_PAGE_BYTES - heap ? NULL : "its bytes do not add up";
 }
 

@@ -322,6 +322,7 @@ static inline struct meta_key meta__orphan_key(uint64_t uniq)
 /* Returns the key right after k. */
 static inline struct meta_key meta__key_next(struct meta_key k)
 {
+	DASSERT(!meta__key_is_last(&k));
 	for (int i = 2; i >= 0; i--)
 		if (++k.w[i] != 0)
 			break;

@@ -9,25 +9,29 @@
  *   serving
  *
  *  (1) Nothing is written before the log has been scanned and found whole, and the trees counted:
- *      a mount that is refused has changed nothing.
+ *      a mount that is refused has changed nothing
+ *      [test_meta_replay:mount_that_is_refused_has_written_nothing].
  *  (2) claim: the root of shard 0 is written again with the number of this mount, before any page
- *      is.  So no two mounts use the same number, and no two pages the same {place, generation}.
+ *      is.  So no two mounts use the same number, and no two pages the same {place, generation}
+ *      [test_meta_ckpt:generations_ascend_from_mount_to_mount].
  *  (3) The old log's zones are not reused before all roots name the new log.  A crash in
  *      between leaves some roots on the old log and some on the new: then the old one is replayed
  *      again (the new one is still empty), and each root skips the records that it has.  The new
  *      one's zones are kept until then, too: after another such crash it may be the oldest that a
- *      root names.
+ *      root names
+ *      [test_meta_boot:mounts_that_are_cut_one_after_the_other_lose_no_log_that_a_root_names].
  *  (4) A single damaged copy of anything is tolerated, and named (a crash may have torn it).  If
  *      both are damaged the mount is refused, with a line, except for the header of a zone
  *      (meta_heads.c).  No crash does that: the two are never written at the same time, and the
- *      damaged one first.
+ *      damaged one first [test_meta_boot:any_one_copy_of_any_root_may_be_damaged].
  *  (5) A store whose superblock, in any copy, names features that this program does not know is
- *      left alone.
+ *      left alone [test_meta_mend:store_with_an_unknown_incompatible_feature_is_refused_by_name].
  *  (6) If a drive is missing, nothing is written to any drive: the caller keeps the writes
  *      (meta.h).  Pages on it are counted with the trees, and the pages below them are left out; so
  *      are changes in the log to leaves that cannot be reached.  Zones on it are never used.  Other
  *      zones may seem free, because ZONE records cannot be reached, and be used for pages: so reads
- *      of files must use the drives, not the kept writes.  The store is frozen when it serves.
+ *      of files must use the drives, not the kept writes.  The store is frozen when it serves
+ *      [test_meta_missing:any_drive_may_be_left_out_while_the_log_counts].
  */
 #include "meta/meta_store.h"
 
@@ -49,6 +53,7 @@ int meta__boot_create(struct meta *m)
 {
 	struct meta__boot *b = calloc(1, sizeof(*b));
 
+	ASSERT(!m->boot);
 	if (!b)
 		return -ENOMEM;
 	m->boot = b;
@@ -63,6 +68,7 @@ int meta__boot_create(struct meta *m)
 
 static void forget(struct meta__boot *b)
 {
+	ASSERT(b->run_count <= b->run_max);
 	free(b->root_seen);
 	free(b->head_kind);
 	free(b->span);
@@ -85,6 +91,7 @@ void meta__boot_destroy(struct meta *m)
 
 struct meta__walk *meta__boot_walk(struct meta *m)
 {
+	ASSERT(m->boot->walk.buf);
 	return &m->boot->walk;
 }
 
@@ -96,6 +103,8 @@ void meta__boot_io(struct meta *m, enum meta_io_op op, uint64_t baddr, uint32_t 
 
 	ASSERT(b->in_flight < META__BOOT_BLOCKS);
 	ASSERT(buf_block + nblocks <= META__BOOT_BLOCKS);
+	ASSERT(META_BADDR_DRIVE(baddr) < META_DRIVES_MAX);
+	ASSERT(nblocks > 0 || op == META_IO_FLUSH);
 	*x = (struct meta__io){
 		.io = { .op = op,
 			.fua = op == META_IO_WRITE,
@@ -113,6 +122,7 @@ void meta__boot_io(struct meta *m, enum meta_io_op op, uint64_t baddr, uint32_t 
 
 uint32_t meta__boot_flush(struct meta *m)
 {
+	ASSERT(m->boot->in_flight == 0); /* ... so the number in flight is that of the drives */
 	for (uint32_t d = 0; d < m->conf.ndrives; d++)
 		if (m->conf.drive[d].volatile_cache && m->boot->super.drive_state[d] != DRIVE_GONE)
 			meta__boot_io(m, META_IO_FLUSH, META_BADDR(d, 0), 0, 0);
@@ -121,6 +131,8 @@ uint32_t meta__boot_flush(struct meta *m)
 
 void meta__boot_next(struct meta *m, int (*stage)(struct meta *m))
 {
+	ASSERT(stage);
+	ASSERT(m->boot->in_flight == 0);
 	m->boot->stage = stage;
 	m->boot->at = m->boot->count = m->boot->step = 0;
 	m->boot->sent = false;
@@ -130,6 +142,7 @@ int meta__boot_fail(struct meta *m, int err, const char *fmt, ...)
 {
 	va_list args;
 
+	ASSERT(err < 0);
 	m->error[0] = '\0'; /* only the error that ends the mount is kept */
 	va_start(args, fmt);
 	(void)vsnprintf(m->error, sizeof(m->error), fmt, args);
@@ -142,6 +155,7 @@ void meta__boot_note(struct meta *m, const char *fmt, ...)
 	struct meta__boot *b = m->boot;
 	va_list args;
 
+	ASSERT(b->note[sizeof(b->note) - 1] == '\0');
 	if (b->note[0])
 		return;
 	va_start(args, fmt);
@@ -154,6 +168,7 @@ static void name_salvage(struct meta *m)
 {
 	const size_t used = strlen(m->error);
 
+	ASSERT(used < sizeof(m->error));
 	(void)snprintf(m->error + used, sizeof(m->error) - used,
 		       "; to save what is whole, type: wekactl check --salvage DIR");
 }
@@ -168,6 +183,8 @@ void meta__boot_io_done(struct meta *m, struct meta__io *x)
 	}
 	/* An answer stays in its place, with its status: in_flight counts down, io[] is kept. */
 	ASSERT(b->in_flight > 0);
+	ASSERT(x >= b->io);
+	ASSERT(x < b->io + META__BOOT_BLOCKS);
 	b->in_flight--;
 }
 
@@ -175,6 +192,8 @@ int meta__boot_run_op(struct meta *m, uint32_t type)
 {
 	struct meta__boot *b = m->boot;
 
+	ASSERT(!m->mounted);
+	ASSERT(!b->op_over || b->op.type == (enum meta_op_type)type);
 	if (b->op_running && !b->op_over)
 		return -EAGAIN;
 	if (!b->op_running) {
@@ -201,6 +220,7 @@ bool meta__boot_run(struct meta *m, int *rc)
 {
 	struct meta__boot *b = m->boot;
 
+	ASSERT(b->status == -EAGAIN || b->adding);
 	*rc = 0;
 	for (uint32_t i = 0; i < 16 && *rc == 0 && b->stage && b->in_flight == 0; i++) {
 		*rc = m->failed ? -EIO : b->stage(m);
@@ -218,11 +238,13 @@ bool meta__boot_turn(struct meta *m)
 
 	if (!b->stage || b->status != -EAGAIN)
 		return false;
+	ASSERT(!m->mounted);
 	over = meta_op_poll(m); /* runs what waited for pages */
 	ASSERT(over == NULL);   /* no other store's is there */
 	if (!meta__boot_run(m, &rc)) {
 		if (rc == -EUCLEAN)
 			name_salvage(m);
+		ASSERT(rc < 0);
 		b->status = rc;
 		b->stage = NULL;
 		forget(b);
@@ -232,11 +254,14 @@ bool meta__boot_turn(struct meta *m)
 
 void meta_format_start(struct meta *m)
 {
+	ASSERT(!m->mounted);
+	ASSERT(!m->boot->stage);
 	meta__boot_next(m, meta__format_begin);
 }
 
 int meta_boot_status(const struct meta *m)
 {
+	ASSERT(m->boot->status <= 0);
 	return m->boot->status;
 }
 
@@ -254,6 +279,8 @@ static int super_take(struct meta *m, uint32_t drive)
 	int err[2] = { -EIO, -EIO };
 	uint32_t bad;
 
+	ASSERT(drive < m->conf.ndrives);
+	ASSERT(!b->log_judged);
 	for (uint32_t copy = 0; copy < 2; copy++)
 		if (b->io[copy].io.status == 0)
 			err[copy] = meta__super_parse(b->io[copy].io.buf, &copies[copy], why[copy]);
@@ -314,6 +341,8 @@ static int supers_done(struct meta *m)
 	b->span = calloc(b->geo.nzones, sizeof(*b->span));
 	if (!b->root_seen || !b->head_kind || !b->span || meta__zones_setup(m, &b->geo) != 0)
 		return meta__boot_fail(m, -ENOMEM, "no memory for %u zones", b->geo.nzones);
+	ASSERT(m->nshards > 0);
+	ASSERT(b->geo.ndrives == m->conf.ndrives);
 	meta__boot_next(m, mount_roots);
 	return 0;
 }
@@ -323,6 +352,7 @@ static int mount_supers(struct meta *m)
 	struct meta__boot *b = m->boot;
 	int err;
 
+	ASSERT(b->at <= m->conf.ndrives);
 	if (b->sent) {
 		err = super_take(m, b->at);
 		if (err)
@@ -341,6 +371,8 @@ static int mount_supers(struct meta *m)
 
 void meta_mount_start(struct meta *m)
 {
+	ASSERT(!m->mounted);
+	ASSERT(!m->boot->stage);
 	meta__boot_next(m, mount_supers);
 }
 
@@ -353,6 +385,8 @@ static void root_take(struct meta *m, uint32_t slot, const struct meta__root_see
 	struct meta__boot_root *seen = &m->boot->root_seen[r->shard];
 	bool newest = !(seen->slot[0] || seen->slot[1]) || r->version > s->root_version;
 
+	ASSERT(slot < 2);
+	ASSERT(r->shard < m->nshards); /* meta__root_belongs() has seen to it */
 	meta__marks_said(m, r);
 	m->boot->mount_max = max_u64(m->boot->mount_max, r->mount);
 	seen->slot[slot] = true;
@@ -396,12 +430,16 @@ static int roots_agree(struct meta *m)
 			max_u64(b->log_known,
 				seen->log_epoch == b->log_epoch ? seen->log_seq : seen->log_base);
 	}
+	ASSERT(b->log_epoch != UINT64_MAX);
+	ASSERT(b->log_epoch <= b->mount_max);
 	m->epoch = b->mount_max + 1;
 	return 0;
 }
 
 static void note_bad_root(struct meta *m, uint32_t shard, const struct meta_io *io)
 {
+	ASSERT(shard < m->nshards);
+	ASSERT(m->boot->step < 2);
 	if (m->conf.drive[io->drive].missing)
 		return; /* (6) */
 	meta__boot_note(m,
@@ -417,6 +455,8 @@ static int mount_roots(struct meta *m)
 	uint32_t area = 2 * m->nshards;
 	int err;
 
+	ASSERT(b->step < 2);
+	ASSERT(b->at <= area);
 	if (b->sent) {
 		for (uint32_t i = 0; i < b->count; i++) {
 			struct meta__root_seen r;
@@ -459,6 +499,8 @@ static struct meta__root root_now(const struct meta *m, uint32_t shard)
 {
 	const struct meta__shard *s = &m->shard[shard];
 
+	ASSERT(shard < m->nshards);
+	ASSERT((s->height == 0) == (s->root_baddr == 0));
 	return (struct meta__root){
 		.root_baddr = s->root_baddr,
 		.root_gen = s->root_gen,
@@ -478,6 +520,9 @@ static int write_roots(struct meta *m, uint32_t shards)
 	struct meta__boot *b = m->boot;
 	uint64_t copy[2];
 
+	ASSERT(b->step <= 2);
+	ASSERT(shards <= m->nshards);
+	ASSERT(b->at <= shards);
 	for (uint32_t i = 0; b->sent && i < b->count; i++)
 		if (b->io[i].io.status)
 			return meta__boot_fail(m, -EIO, "drive %u: a root cannot be written",
@@ -508,7 +553,9 @@ static int claim(struct meta *m)
 {
 	int err;
 
-	m->boot->claims = true; /* a torn tail is not in any tree yet: it may be lost still */
+	ASSERT(m->boot->log_judged); /* (1) */
+	ASSERT(!m->boot->replaying); /* (2): no page has been written */
+	m->boot->claims = true;      /* a torn tail is not in any tree yet: it may be lost still */
 	err = write_roots(m, 1);
 	if (err != -EALREADY)
 		return err;
@@ -521,6 +568,7 @@ static int settle_drives(struct meta *m)
 {
 	int err = meta__drives_settle(m);
 
+	ASSERT(m->boot->log_judged); /* (1) */
 	if (err != -EALREADY)
 		return err;
 	meta__boot_next(m, claim);
@@ -531,6 +579,7 @@ static int mend(struct meta *m)
 {
 	int err = meta__mend(m);
 
+	ASSERT(m->boot->log_judged); /* (1) */
 	if (err != -EALREADY)
 		return err;
 	meta__boot_next(m, settle_drives);
@@ -543,6 +592,7 @@ int meta__boot_claim(struct meta *m)
 {
 	struct meta__boot *b = m->boot;
 
+	ASSERT(b->log_judged); /* (1) */
 	for (uint32_t i = 0; b->sent && i < b->count; i++)
 		if (b->io[i].io.status)
 			return meta__boot_fail(m, -EIO, "drive %u: cannot be flushed",
@@ -555,115 +605,6 @@ int meta__boot_claim(struct meta *m)
 	return 0;
 }
 
-/* ---- trees, counted ---------------------------------------------------- */
-
-/* A page, or data, must be in a zone whose header has that kind. */
-static int zone_of_kind(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
-{
-	if (!meta__heads_adopt(m, zone, kind))
-		return meta__boot_fail(m, -EUCLEAN,
-				       "shard %u: something lives in zone %u, which is not for it",
-				       m->boot->at, zone);
-	if (meta__zone_at(m, zone)->state == ZONE_FREE)
-		meta__zone_use(m, zone, kind);
-	return 0;
-}
-
-static int count_page(struct meta *m, uint64_t baddr)
-{
-	int err = zone_of_kind(m, meta__zone_of(m, baddr), META__ZONE_PAGE);
-
-	if (!err)
-		meta__zone_page_add(m, baddr);
-	return err;
-}
-
-/* The ZONE records of a leaf. */
-static int count_leaf(struct meta *m, const struct meta__walk *w)
-{
-	const void *page = meta__walk_page(w);
-
-	for (uint32_t i = 0; i < w->at[w->depth].count; i++) {
-		struct meta_key key;
-		const void *value;
-		uint32_t len, zone;
-		le64 live;
-		int err;
-
-		meta__page_record(page, i, &key, &value, &len);
-		if (meta__key_dir(&key) || meta__key_class(&key) != META__CLASS_ZONE)
-			continue;
-		zone = meta__zone_of_key(m, &key);
-		if (zone == META__ZONE_NONE || len != sizeof(live))
-			return meta__boot_fail(m, -EUCLEAN, "shard %u: a zone record is malformed",
-					       w->shard);
-		err = zone_of_kind(m, zone, META__ZONE_DATA);
-		if (err)
-			return err;
-		memcpy(&live, value, sizeof(live));
-		if (le64_get(live) >= m->boot->geo.zone_end)
-			return meta__boot_fail(m, -EUCLEAN, "shard %u: zone %u is overfull",
-					       w->shard, zone);
-		meta__zone_live_add(m, zone, (int64_t)le64_get(live));
-	}
-	return 0;
-}
-
-static int count_event(struct meta *m, enum meta__walk_event event)
-{
-	const struct meta__walk *w = &m->boot->walk;
-	int err;
-
-	switch (event) {
-	case WALK_AWAY: /* (6) */
-		m->boot->away_pages++;
-		return count_page(m, w->leaf_baddr);
-	case WALK_LEAF:
-		return count_page(m, w->leaf_baddr);
-	case WALK_PAGE:
-		err = count_page(m, w->at[w->depth].baddr);
-		if (!err && w->at[w->depth].level == 0)
-			err = count_leaf(m, w);
-		return err;
-	case WALK_BAD:
-		return meta__boot_fail(m, w->err, "%s", w->why);
-	case WALK_WAIT:
-	case WALK_END:
-		break;
-	}
-	return 0;
-}
-
-/* at: shard. */
-int meta__boot_count(struct meta *m)
-{
-	struct meta__boot *b = m->boot;
-	enum meta__walk_event event;
-	int err;
-
-	if (b->at == m->nshards) {
-		meta__boot_next(m, meta__heads_judge);
-		return 0;
-	}
-	if (b->step == 0) {
-		b->walk.all_leaves = false;
-		b->walk.until = meta__key(0, 0, META__CLASS_ORPHAN, 0, META__KIND_NONE, 0);
-		meta__walk_start(m, &b->walk, b->at);
-		b->step = 1;
-	}
-	do {
-		event = meta__walk_step(m, &b->walk);
-		err = count_event(m, event);
-	} while (!err && (event == WALK_LEAF || event == WALK_PAGE || event == WALK_AWAY));
-	if (err)
-		return err;
-	if (event == WALK_WAIT)
-		return -EAGAIN;
-	b->at++;
-	b->step = 0;
-	return 0;
-}
-
 /* ---- the end of it ----------------------------------------------------- */
 
 static int carry(struct meta *m);
@@ -673,8 +614,10 @@ int meta__boot_settled(struct meta *m)
 {
 	bool dirty = false;
 
-	for (uint32_t i = 0; i < m->nshards; i++)
+	for (uint32_t i = 0; i < m->nshards; i++) {
+		ASSERT(m->shard[i].durable_seq <= m->shard[i].seq);
 		dirty |= m->shard[i].changed || m->shard[i].seq != m->shard[i].durable_seq;
+	}
 	if (!dirty && !meta__ckpt_running(m))
 		return 0;
 	if (dirty)
@@ -686,6 +629,8 @@ int meta__boot_settle(struct meta *m)
 {
 	struct meta__boot *b = m->boot;
 
+	ASSERT(b->step <= 1);
+	ASSERT(b->seq_next == b->last + 1); /* all of the log has been replayed */
 	if (b->step == 0) {
 		if (meta__boot_settled(m) != 0)
 			return -EAGAIN;
@@ -710,6 +655,7 @@ static int name_log(struct meta *m);
 /* Receipts go into the new log before a root names it. */
 static int carry(struct meta *m)
 {
+	ASSERT(m->boot->step <= 1);
 	if (m->boot->step == 0)
 		meta__receipts_carry_start(m);
 	m->boot->step = 1;
@@ -722,6 +668,7 @@ static int carry(struct meta *m)
 /* Writes the marks: from here on the store shows that each drive has seen this mount. */
 static int mark_drives(struct meta *m)
 {
+	ASSERT(meta__log_durable(m) >= meta__log_last(m)); /* what the roots will say */
 	if (m->boot->step++ == 0)
 		meta__marks_begin(m, m->epoch << 32);
 	if (!meta__marks_turn(m))
@@ -734,6 +681,8 @@ static int name_log(struct meta *m)
 {
 	int err = write_roots(m, m->nshards);
 
+	ASSERT(!m->boot->claims);
+	ASSERT(meta__log_durable(m) >= meta__log_last(m)); /* what the roots will say */
 	if (err != -EALREADY)
 		return err;
 	meta__boot_next(m, meta__heads_write);
@@ -745,6 +694,8 @@ static void freeze_without(struct meta *m, uint32_t drive)
 {
 	const struct meta__boot *b = m->boot;
 
+	ASSERT(drive < m->conf.ndrives);
+	ASSERT(m->conf.drive[drive].missing);
 	m->error[0] = '\0';
 	meta__error(m,
 		    "read only, drive %u missing: %llu pages of the index and %llu changes of the "
@@ -758,6 +709,9 @@ int meta__boot_serve(struct meta *m)
 {
 	struct meta__boot *b = m->boot;
 
+	ASSERT(!m->mounted);
+	ASSERT(b->in_flight == 0);
+	ASSERT(b->span_count + b->later_count <= b->geo.nzones);
 	for (uint32_t i = 0; i < b->span_count; i++) /* (3) */
 		meta__zone_give_log(m, b->span[i].zone);
 	for (uint32_t i = 0; i < b->later_count; i++)

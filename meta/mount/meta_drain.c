@@ -26,7 +26,8 @@
  * that is torn then leaves its drive the other one, which must not be older than the set in use.
  *
  *  (1) From DRAINS on no zone of it is opened, and its open zones are not filled further.  Blocks
- *      promised there earlier may still be written, and are found like all others.
+ *      promised there earlier may still be written, and are found like all others
+ *      [test_meta_drain:nothing_new_is_put_there_and_it_may_stay_after_all].
  *  (2) It becomes GONE when all its zones are free (durable roots name nothing on it, no log that a
  *      mount would read is on it, and every earlier read has ended) and no copy of the roots is on
  *      it.  So either set is right, and the drive may be removed as soon as any other drive has the
@@ -34,10 +35,11 @@
  *  (3) A copy of the roots moves while no checkpoint runs, and none begins before both superblocks
  *      of all drives name its new place: until then both places hold the same.  If a superblock
  *      cannot be written then, it is unknown which of them a mount would take: the store takes no
- *      more changes.
+ *      more changes [test_meta_drain:checkpoints_wait_for_roots_that_move].
  *  (4) Drives and zones keep their numbers for ever: the number of a drive that is gone is never
- *      used again.
- *  (5) At least one drive serves, and the live data fits on those that do when the drain begins.
+ *      used again [test_meta_drain:what_is_said_of_it_is_not_said_of_one_that_is_added].
+ *  (5) At least one drive serves, and the live data fits on those that do when the drain begins
+ *      [test_meta_drain:more_than_the_others_can_hold_is_refused].
  *  (6) Checkpoints are requested only while they win something: a drain that cannot continue (no
  *      room, unreadable blocks) stops, and tries again when something has changed.
  */
@@ -61,6 +63,7 @@ static void next_set(struct meta *m)
 	memcpy(b->next.root_at, geo.root_area, sizeof(b->next.root_at));
 	b->next.set = meta__drives_next_set(m);
 	b->next.drained = true;
+	ASSERT(b->next.set != b->super.set);
 }
 
 /* The log's bounds follow from what there is. */
@@ -68,6 +71,8 @@ static void take_away(struct meta *m, uint32_t drive)
 {
 	struct meta__geo geo;
 
+	ASSERT(m->boot->super.drive_state[drive] == DRIVE_GONE);
+	ASSERT(drive < m->conf.ndrives);
 	meta__geo_of(&geo, &m->boot->super);
 	m->zones->geo.log_bytes_max = geo.log_bytes_max;
 	m->zones->geo.log_zones_max = geo.log_zones_max;
@@ -80,6 +85,8 @@ static int change_supers(struct meta *m)
 	const struct meta__drain *dr = &b->drain;
 	int err = meta__drives_write(m);
 
+	ASSERT(b->adding);
+	ASSERT(b->next.drive_state[dr->drive] == (uint8_t)dr->to);
 	if (err != -EALREADY)
 		return err;
 	b->super = b->next;
@@ -98,6 +105,12 @@ static void change(struct meta *m, uint32_t drive, enum meta__drive_state to, in
 {
 	struct meta__boot *b = m->boot;
 
+	ASSERT(!b->adding);
+	ASSERT(drive < b->super.ndrives);
+	ASSERT(to != DRIVE_GONE ||
+	       m->zones->free_count[drive] == m->zones->geo.zone_count[drive]); /* (2) */
+	ASSERT(to != DRIVE_GONE || !(meta__geo_roots_on(&m->zones->geo, 0, drive) ||
+				     meta__geo_roots_on(&m->zones->geo, 1, drive))); /* (2) */
 	next_set(m);
 	b->next.drive_state[drive] = (uint8_t)to;
 	b->write_from = to == DRIVE_GONE ? (drive + 1) % b->next.ndrives : drive;
@@ -112,6 +125,7 @@ void meta__drain_failed(struct meta *m)
 {
 	struct meta__drain *dr = &m->boot->drain;
 
+	ASSERT(!m->boot->adding);
 	dr->cannot = true; /* as it was is well, too: until it is asked for again */
 	if (!dr->roots)
 		return;
@@ -129,6 +143,7 @@ static bool rest_has_room(const struct meta *m, uint32_t drive)
 	const uint64_t rest = g->zones_serving - g->zone_count[drive];
 	uint64_t need = max_u64(META__LOG_COPIES * g->log_zones_max + 12, (rest * 3 + 99) / 100);
 
+	ASSERT(g->zone_count[drive] <= g->zones_serving);
 	need += div_up(z->live_blocks + z->live_blocks / 32, g->zone_end - 1);
 	need += div_up(z->live_pages + z->live_pages / 2, g->zone_pages);
 	return need + 2 * (uint64_t)g->root_zones <= rest;
@@ -136,6 +151,7 @@ static bool rest_has_room(const struct meta *m, uint32_t drive)
 
 static int may_change(const struct meta *m, uint32_t drive)
 {
+	ASSERT(m->boot->super.ndrives == m->conf.ndrives);
 	if (m->failed)
 		return -EROFS;
 	if (m->boot->adding || m->stopping || !m->mounted)
@@ -150,6 +166,7 @@ static int try_again(struct meta *m)
 {
 	struct meta__boot *b = m->boot;
 
+	ASSERT(meta__drain_drive(m) < META_DRIVES_MAX);
 	if (!b->drain.cannot)
 		return -EALREADY;
 	b->drain.cannot = false;
@@ -174,6 +191,7 @@ int meta_drive_drain(struct meta *m, uint32_t drive)
 		return -EFBIG;
 	if (!rest_has_room(m, drive))
 		return -ENOSPC;
+	ASSERT(g->zone_count[drive] < g->zones_serving); /* (5) */
 	m->boot->drain.cannot = false;
 	change(m, drive, DRIVE_DRAINS, &m->boot->drain_status);
 	return 0;
@@ -185,12 +203,14 @@ int meta_drive_undrain(struct meta *m, uint32_t drive)
 
 	if (err || meta__drive_serves(m, drive))
 		return err ? err : -EALREADY;
+	ASSERT(m->zones->geo.state[drive] == DRIVE_DRAINS);
 	change(m, drive, DRIVE_SERVES, &m->boot->drain_status);
 	return 0;
 }
 
 int meta_drive_drain_status(const struct meta *m)
 {
+	ASSERT(m->boot->drain_status <= 0);
 	return m->boot->drain_status;
 }
 
@@ -200,6 +220,7 @@ int meta__plan_drive(struct meta *m, struct meta_op *op)
 	const uint32_t drive = (uint32_t)op->offset;
 	int err;
 
+	ASSERT(op->scratch[0] <= 1);
 	if (m->boot->adding)
 		return -EBUSY;
 	if (op->scratch[0])
@@ -213,6 +234,8 @@ int meta__plan_drive(struct meta *m, struct meta_op *op)
 
 static bool moves(const struct meta *m, uint32_t copy)
 {
+	ASSERT(copy < 2);
+	ASSERT(m->boot->drain.roots);
 	return meta__geo_roots_on(&m->zones->geo, copy, m->boot->drain.drive);
 }
 
@@ -221,6 +244,8 @@ static int roots_supers(struct meta *m)
 	struct meta__boot *b = m->boot;
 	int err = meta__drives_write(m);
 
+	ASSERT(b->drain.roots);
+	ASSERT(!meta__ckpt_running(m)); /* (3) */
 	if (err != -EALREADY)
 		return err;
 	b->super = b->next;
@@ -239,6 +264,8 @@ static uint32_t newer(const struct meta *m, uint32_t i, uint32_t at)
 	struct meta__root_seen seen[2];
 	uint32_t best = 2;
 
+	ASSERT(2 * i + 1 < META__BOOT_BLOCKS);
+	ASSERT(at < 2 * m->nshards);
 	for (uint32_t k = 0; k < 2; k++) {
 		const struct meta_io *io = &b->io[2 * i + k].io;
 
@@ -256,6 +283,8 @@ static int roots_put(struct meta *m)
 	struct meta__boot *b = m->boot;
 	uint32_t from[META__BOOT_BLOCKS / 2];
 
+	ASSERT(!meta__ckpt_running(m)); /* (3) */
+	ASSERT(b->count <= META__BOOT_BLOCKS / 2);
 	for (uint32_t i = 0; i < b->count; i++) {
 		const uint32_t best = newer(m, i, b->at + i);
 
@@ -282,6 +311,8 @@ static int roots_move(struct meta *m)
 	struct meta__boot *b = m->boot;
 	const struct meta__geo *g = &m->zones->geo;
 
+	ASSERT(b->drain.roots);
+	ASSERT(b->step <= 2);
 	if (b->sent && !b->drain.writing) {
 		b->drain.writing = true;
 		return roots_put(m);
@@ -313,6 +344,7 @@ static int roots_move(struct meta *m)
 
 static int roots_wait(struct meta *m)
 {
+	ASSERT(m->boot->drain.roots);
 	if (meta__ckpt_running(m))
 		return -EAGAIN;
 	meta__boot_next(m, roots_move);
@@ -324,6 +356,8 @@ static void roots_begin(struct meta *m, uint32_t drive)
 {
 	struct meta__boot *b = m->boot;
 
+	ASSERT(!b->adding);
+	ASSERT(drive < b->super.ndrives);
 	next_set(m);
 	b->geo = m->zones->geo;
 	for (uint32_t copy = 0; copy < 2; copy++)
@@ -348,6 +382,7 @@ static uint32_t zone_for_roots(const struct meta *m, uint32_t copy)
 	struct meta__geo after = z->geo;
 	uint32_t best = META_DRIVES_MAX;
 
+	ASSERT(copy < 2);
 	if (take[copy ^ 1][0])
 		memcpy(after.root_zone[copy ^ 1], take[copy ^ 1], sizeof(after.root_zone[0]));
 	for (uint32_t pass = 0; pass < 2 && best == META_DRIVES_MAX; pass++) {
@@ -370,12 +405,16 @@ static uint32_t zone_for_roots(const struct meta *m, uint32_t copy)
 
 static uint32_t drive_of_take(const struct meta *m, uint32_t take)
 {
+	ASSERT(take > 0);
+	ASSERT(take <= m->zones->geo.nzones);
 	return META_BADDR_DRIVE(meta__geo_zone_baddr(&m->zones->geo, take - 1));
 }
 
 /* When its header is there. */
 static bool give_back(struct meta *m, uint32_t *take)
 {
+	ASSERT(*take > 0);
+	ASSERT(m->boot->drain.taken > 0);
 	if (meta__zone_at(m, *take - 1)->state != ZONE_CLOSED)
 		return false;
 	meta__zone_give_root(m, *take - 1);
@@ -390,6 +429,8 @@ static bool roots_take(struct meta *m, uint32_t copy)
 	uint32_t *take = m->boot->drain.take[copy];
 	bool all = true;
 
+	ASSERT(copy < 2);
+	ASSERT(m->zones->geo.root_zones <= META__ROOT_ZONES_MAX);
 	for (uint32_t i = 0; i < m->zones->geo.root_zones; i++) {
 		if (take[i] && !meta__drive_serves(m, drive_of_take(m, take[i])))
 			give_back(m, &take[i]);
@@ -413,6 +454,7 @@ static bool roots_drop(struct meta *m, uint32_t copy)
 	uint32_t *take = m->boot->drain.take[copy];
 	bool all = true;
 
+	ASSERT(copy < 2);
 	for (uint32_t i = 0; i < META__ROOT_ZONES_MAX; i++)
 		all &= !take[i] || give_back(m, &take[i]);
 	return all;
@@ -422,6 +464,7 @@ static void roots_leave(struct meta *m, uint32_t drive)
 {
 	bool all = true;
 
+	ASSERT(m->zones->geo.state[drive] == DRIVE_DRAINS);
 	for (uint32_t copy = 0; copy < 2; copy++)
 		if (meta__geo_roots_on(&m->zones->geo, copy, drive) && !m->boot->drain.cannot)
 			all &= roots_take(m, copy);
@@ -441,6 +484,7 @@ static bool checkpoint_helps(const struct meta *m, uint32_t drive)
 	const struct meta__zones *z = m->zones;
 	const uint32_t first = z->geo.zone_base[drive], end = first + z->geo.zone_count[drive];
 
+	ASSERT(end <= z->geo.nzones);
 	for (uint32_t i = first; i < end; i++) {
 		const struct meta__zone *at = &z->zone[i];
 
@@ -460,6 +504,7 @@ static void checkpoint(struct meta *m, uint32_t drive)
 	const struct meta__zones *z = m->zones;
 	struct meta__drain *dr = &m->boot->drain;
 
+	ASSERT(dr->asked <= ASKS_MAX); /* (6) */
 	if (dr->free_count != z->free_count[drive] || dr->free_total != z->free_total)
 		dr->asked = 0;
 	else if (dr->epoch == z->epoch && dr->coming == z->coming + z->leaving_us)
@@ -480,6 +525,7 @@ static bool log_fits(const struct meta *m, uint32_t drive)
 	struct meta__super rest = m->boot->super;
 	struct meta__geo geo;
 
+	ASSERT(drive < rest.ndrives);
 	rest.drive_state[drive] = DRIVE_GONE;
 	meta__geo_of(&geo, &rest);
 	return meta__log_zones(m) + 1 < geo.log_zones_max;
@@ -491,6 +537,7 @@ void meta__drain_turn(struct meta *m)
 	const uint32_t d = meta__drain_drive(m);
 	const struct meta__geo *g = &z->geo;
 
+	ASSERT(!m->boot->adding);
 	if (m->failed || m->stopping || (d == META_DRIVES_MAX && !m->boot->drain.taken))
 		return;
 	if (d == META_DRIVES_MAX || !(meta__geo_roots_on(g, 0, d) || meta__geo_roots_on(g, 1, d))) {
@@ -539,6 +586,7 @@ void meta_drive_stat(const struct meta *m, uint32_t drive, struct meta_drive_sta
 		return;
 	out->zones_used = g->zone_count[drive] - z->free_count[drive];
 	out->roots = meta__geo_roots_on(g, 0, drive) || meta__geo_roots_on(g, 1, drive);
+	ASSERT(out->zones_used <= out->zones);
 }
 
 void meta_drive_count(const struct meta *m, struct meta_drive_stat *out)
@@ -546,6 +594,8 @@ void meta_drive_count(const struct meta *m, struct meta_drive_stat *out)
 	const struct meta__zones *z = m->zones;
 	const uint32_t base = m->mounted ? z->geo.zone_base[out->drive] : 0;
 
+	ASSERT(out->drive < META_DRIVES_MAX);
+	ASSERT(!m->mounted || out->gone || base + out->zones <= z->geo.nzones);
 	out->counted = true;
 	for (uint32_t i = base; !out->gone && i < base + out->zones; i++) {
 		const struct meta__zone *at = &z->zone[i];

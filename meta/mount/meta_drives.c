@@ -22,15 +22,19 @@
  *      any other write: the older one under a number above all others.  (A drive whose
  *      adding was cut off, and that came back after mounts without it, has the lower number: it
  *      still has only FREE headers, and may join.)
+ *      [test_meta_drives:power_cut_at_any_write_leaves_the_old_set_or_the_new_one]
  *  (3) Of a drive's two superblocks one is whole at any time: one is durable before the other is
  *      written; a damaged one is written first.
- *  (4) Drives that were meant for the same place are distinguished by their tags.
+ *  (4) Drives that were meant for the same place are distinguished by their tags
+ *      [test_meta_drives:drive_that_was_to_have_the_place_of_another_is_refused].
  *  (5) Roots stay where format put them, and zones keep their numbers: a new drive's zones come
- *      last.
- *  (6) Nothing depends on a drive that is gone: it is updated if it can be written.
+ *      last [test_meta_super:superblock_of_a_store_that_grew_comes_back_and_says_where_roots_are].
+ *  (6) Nothing depends on a drive that is gone: it is updated if it can be written
+ *      [test_meta_drain:last_of_three_leaves_and_the_store_starts_without_it].
  *  (7) A number means one set: the number of a change that failed half-way is not reused.  If two
  *      sets have the same number nevertheless (a drive whose adding was cut off missed the later
- *      changes), neither has been used, or one is refused by its drives (2), (4).
+ *      changes), neither has been used, or one is refused by its drives (2), (4)
+ *      [test_meta_drain:number_of_a_change_that_failed_is_not_used_again].
  */
 #include "meta/meta_store.h"
 
@@ -41,6 +45,9 @@
 
 uint64_t meta__super_baddr(const struct meta *m, uint32_t drive, uint32_t copy)
 {
+	ASSERT(drive < META_DRIVES_MAX);
+	ASSERT(copy < 2);
+	ASSERT(m->conf.drive[drive].nblocks > 0);
 	return META_BADDR(drive, copy ? m->conf.drive[drive].nblocks - 1 : 0);
 }
 
@@ -62,6 +69,7 @@ uint32_t meta__drives_missing(const struct meta *m)
 
 static bool is_same_set(const struct meta__super *a, const struct meta__super *b)
 {
+	ASSERT(a->set == b->set);
 	return a->ndrives == b->ndrives &&
 	       memcmp(a->drive_nblocks, b->drive_nblocks, sizeof(a->drive_nblocks)) == 0 &&
 	       memcmp(a->drive_tag, b->drive_tag, sizeof(a->drive_tag)) == 0 &&
@@ -71,6 +79,7 @@ static bool is_same_set(const struct meta__super *a, const struct meta__super *b
 
 static void top(struct meta__boot *b, const struct meta__super *s)
 {
+	ASSERT(b->top.ndrives == 0 || s->set > b->top.set);
 	b->top = *s;
 	b->clash = false;
 	b->clash_count = s->ndrives;
@@ -78,6 +87,7 @@ static void top(struct meta__boot *b, const struct meta__super *s)
 
 static void clash(struct meta__boot *b, const struct meta__super *s)
 {
+	ASSERT(s->set == b->top.set);
 	b->clash = true;
 	b->clash_count = min_u32(b->clash_count, s->ndrives);
 }
@@ -87,6 +97,7 @@ int meta__drives_take(struct meta *m, uint32_t drive, const struct meta__super *
 	struct meta__boot *b = m->boot;
 	const bool first = b->top.ndrives == 0;
 
+	ASSERT(drive < m->conf.ndrives);
 	if (!first && memcmp(s->uuid, b->top.uuid, sizeof(s->uuid)) != 0)
 		return meta__boot_fail(m, -ENODEV, "drive %u is of another store", drive);
 	if (s->drive != drive)
@@ -106,11 +117,13 @@ int meta__drives_take(struct meta *m, uint32_t drive, const struct meta__super *
 		b->old_set[drive] = s->set;
 		b->old_count[drive] = s->ndrives;
 	}
+	ASSERT(b->old_set[drive] <= b->top.set);
 	return 0;
 }
 
 static int fits(struct meta *m, const struct meta__super *s)
 {
+	ASSERT(s->ndrives <= META_DRIVES_MAX);
 	for (uint32_t d = 0; d < s->ndrives; d++) {
 		if (!meta__drives_given(m, d))
 			continue;
@@ -157,6 +170,7 @@ static uint32_t compare(struct meta *m)
 			least = min_u32(least, b->old_count[d]);
 		}
 	}
+	ASSERT(least <= b->top.ndrives);
 	return least;
 }
 
@@ -165,6 +179,8 @@ static void leave_out(struct meta__super *s)
 {
 	const uint32_t d = --s->ndrives;
 
+	ASSERT(d > 0); /* the first set of a store has one drive at least */
+	ASSERT(d < META_DRIVES_MAX);
 	number(s, s->set + 1);
 	s->drive_nblocks[d] = s->drive_tag[d] = 0;
 	memset(s->drive_name[d], 0, sizeof(s->drive_name[d]));
@@ -172,6 +188,7 @@ static void leave_out(struct meta__super *s)
 
 static int is_missing(struct meta *m, const struct meta__super *s, uint32_t given, uint32_t d)
 {
+	ASSERT(d < s->ndrives);
 	return meta__boot_fail(m, -ENODEV,
 			       "the store has %u drives, %u are given: drive %u%s%s is missing; "
 			       "allow_missing = %u serves what does not lie there, wekactl check "
@@ -185,6 +202,7 @@ static int may_miss(struct meta *m, const struct meta__super *s)
 {
 	const uint32_t d = meta__drives_missing(m);
 
+	ASSERT(s->ndrives <= META_DRIVES_MAX);
 	if (d == META_DRIVES_MAX || (d < s->ndrives && s->drive_state[d] != DRIVE_GONE))
 		return 0;
 	return meta__boot_fail(
@@ -219,6 +237,7 @@ static int unread(struct meta *m)
 	for (uint32_t d = 0; d < m->conf.ndrives; d++) {
 		if (!b->unread[d])
 			continue;
+		ASSERT(b->unread[d] < 0);
 		if (b->top.drive_state[d] != DRIVE_GONE)
 			return meta__boot_fail(m, b->unread[d], "drive %u: %s", d,
 					       b->unread_why[d]);
@@ -235,6 +254,7 @@ int meta__drives_choose(struct meta *m)
 	const uint32_t newest = b->top.ndrives - 1;
 	int err;
 
+	ASSERT(!b->log_judged);
 	err = unread(m);
 	if (err)
 		return err;
@@ -273,6 +293,9 @@ static struct turn turn_of(const struct meta__boot *b)
 	const uint32_t n = b->next.ndrives, first = b->write_both ? 2 : 0, others = n - first / 2;
 	const uint32_t i = b->at - first;
 
+	ASSERT(b->at < 2 * n);
+	ASSERT(b->write_from < n);
+	ASSERT(b->at < first || others > 0);
 	if (b->at < first)
 		return (struct turn){ b->write_from, b->at == 1 };
 	return (struct turn){ (b->write_from + first / 2 + i % others) % n, i >= others };
@@ -282,6 +305,7 @@ static bool is_told(const struct meta *m, uint32_t drive)
 {
 	const struct meta__boot *b = m->boot;
 
+	ASSERT(drive < b->next.ndrives);
 	return m->conf.drive[drive].nblocks &&
 	       (!b->write_gone || b->next.drive_state[drive] == DRIVE_GONE);
 }
@@ -295,6 +319,8 @@ int meta__drives_write(struct meta *m)
 	struct turn turn = { 0 };
 	uint32_t d;
 
+	ASSERT(b->in_flight == 0); /* (3): one is durable before the other is written */
+	ASSERT(b->at <= 2 * n);
 	if (b->sent) {
 		if (b->io[0].io.status && b->next.drive_state[b->io[0].io.drive] != DRIVE_GONE)
 			return meta__boot_fail(m, -EIO,
@@ -308,6 +334,7 @@ int meta__drives_write(struct meta *m)
 	if (b->at == 2 * n)
 		return -EALREADY;
 	d = turn.drive;
+	ASSERT(d < n);
 	meta__geo_of(&geo, &b->next);
 	b->next.drive = d;
 	b->next.nzones = geo.zone_count[d];
@@ -323,6 +350,8 @@ int meta__drives_settle(struct meta *m)
 	struct meta__boot *b = m->boot;
 	int err = -EALREADY;
 
+	ASSERT(!m->mounted);
+	ASSERT(b->log_judged);
 	b->write_gone = !b->mixed;
 	if (b->mixed || b->behind)
 		err = meta__drives_write(m);
@@ -340,6 +369,7 @@ int meta__drives_settle(struct meta *m)
 /* (7) */
 uint64_t meta__drives_next_set(const struct meta *m)
 {
+	ASSERT(m->mounted);
 	return max_u64(m->boot->super.set, m->boot->set_tried) + 1;
 }
 
@@ -347,6 +377,8 @@ void meta__drives_begin(struct meta *m, int *status, int (*stage)(struct meta *m
 {
 	struct meta__boot *b = m->boot;
 
+	ASSERT(m->mounted);
+	ASSERT(!b->adding);
 	b->adding = true;
 	b->told = status;
 	if (status)
@@ -358,6 +390,9 @@ void meta__drives_end(struct meta *m, int status)
 {
 	struct meta__boot *b = m->boot;
 
+	ASSERT(b->adding);
+	ASSERT(b->in_flight == 0);
+	ASSERT(status <= 0);
 	b->adding = false;
 	if (b->told)
 		*b->told = status;
@@ -377,6 +412,8 @@ static int join(struct meta *m)
 	struct meta__boot *b = m->boot;
 	struct meta__geo geo;
 
+	ASSERT(b->next.ndrives == m->conf.ndrives + 1);
+	ASSERT(m->zones->geo.ndrives == m->conf.ndrives); /* (1) */
 	if (meta__check_running(m))
 		return -EAGAIN;
 	b->super = b->next;
@@ -393,6 +430,7 @@ static int add_supers(struct meta *m)
 {
 	int err = meta__drives_write(m);
 
+	ASSERT(m->zones->geo.ndrives < m->boot->next.ndrives); /* (1) */
 	if (err != -EALREADY)
 		return err;
 	meta__boot_next(m, join); /* (1) */
@@ -404,6 +442,8 @@ static int add_flush(struct meta *m)
 	struct meta__boot *b = m->boot;
 	const uint32_t d = m->conf.ndrives;
 
+	ASSERT(d < META_DRIVES_MAX);
+	ASSERT(m->zones->geo.ndrives == d); /* (1) */
 	if (b->sent && b->io[0].io.status)
 		return meta__boot_fail(m, -EIO, "drive %u: cannot be flushed", d);
 	if (b->step++ == 0 && m->conf.drive[d].volatile_cache) {
@@ -420,11 +460,14 @@ static int add_heads(struct meta *m)
 	struct meta__boot *b = m->boot;
 	const uint32_t d = m->conf.ndrives;
 
+	ASSERT(m->zones->geo.ndrives == d); /* (1) */
+	ASSERT(b->count <= META__BOOT_BLOCKS);
 	for (uint32_t i = 0; b->sent && i < b->count; i++)
 		if (b->io[i].io.status)
 			return meta__boot_fail(m, -EIO, "drive %u: block %llu cannot be written", d,
 					       (unsigned long long)b->io[i].io.block);
 	b->at += b->sent ? b->count / 2 : 0;
+	ASSERT(b->at <= b->geo.zone_count[d]);
 	if (b->at == b->geo.zone_count[d]) {
 		meta__boot_next(m, add_flush);
 		return 0;
@@ -473,17 +516,21 @@ int meta_drive_add(struct meta *m, const struct meta_drive_info *drive)
 	b->super_first[d] = 1;
 	b->write_from = d;
 	b->write_both = false;
+	ASSERT(b->geo.ndrives == d + 1);
+	ASSERT(b->geo.zone_base[d] == m->zones->geo.nzones); /* (5): its zones come last */
 	meta__drives_begin(m, &b->add_status, add_heads);
 	return 0;
 }
 
 int meta_drive_add_status(const struct meta *m)
 {
+	ASSERT(m->boot->add_status <= 0);
 	return m->boot->add_status;
 }
 
 uint32_t meta_drives(const struct meta *m)
 {
+	ASSERT(m->conf.ndrives <= META_DRIVES_MAX);
 	return m->conf.ndrives;
 }
 
@@ -491,6 +538,7 @@ bool meta__drives_turn(struct meta *m)
 {
 	int rc;
 
+	ASSERT(m->mounted);
 	if (!m->boot->adding)
 		meta__drain_turn(m);
 	if (!m->boot->adding)

@@ -6,7 +6,7 @@
  *   -> checkpoint, which flushes all drives -> superblocks -> serving
  *
  *  (1) Superblocks are wiped first and written last.  A crash anywhere leaves drives without a
- *      store.
+ *      store [test_meta_power:format_that_is_cut_leaves_no_store_or_a_whole_one].
  *  (2) Only the superblocks make a store, so the one flush of the checkpoint,
  *      before them, suffices for everything that was written without FUA.
  */
@@ -19,6 +19,7 @@ static int write_failed(struct meta *m)
 {
 	struct meta__boot *b = m->boot;
 
+	ASSERT(b->count <= META__BOOT_BLOCKS);
 	for (uint32_t i = 0; b->sent && i < b->count; i++)
 		if (b->io[i].io.status)
 			return meta__boot_fail(m, -EIO, "drive %u: block %llu cannot be written",
@@ -34,9 +35,11 @@ static int super_address(const struct meta *m, uint32_t i, uint64_t *baddr)
 	uint32_t drive = i % m->conf.ndrives;
 	bool second = i < m->conf.ndrives;
 
+	ASSERT(m->conf.ndrives <= META_DRIVES_MAX);
 	if (i >= 2 * m->conf.ndrives)
 		return -EALREADY;
 	*baddr = META_BADDR(drive, second ? m->conf.drive[drive].nblocks - 1 : 0);
+	ASSERT(m->conf.drive[drive].nblocks > 1);
 	return 0;
 }
 
@@ -45,6 +48,8 @@ static void super_make(struct meta *m)
 	const struct meta__geo *g = &m->zones->geo;
 	struct meta__super *s = &m->boot->super;
 
+	ASSERT(g->ndrives == m->conf.ndrives);
+	ASSERT(g->nshards == m->nshards);
 	*s = (struct meta__super){
 		.ndrives = g->ndrives,
 		.nshards = g->nshards,
@@ -67,6 +72,7 @@ static int write_supers(struct meta *m)
 	uint64_t baddr;
 	int err = write_failed(m);
 
+	ASSERT(m->shard[0].durable_seq == m->shard[0].seq); /* (2): the root directory is there */
 	if (err)
 		return err;
 	if (super_address(m, b->at, &baddr) != 0) {
@@ -98,6 +104,7 @@ static int make_root_dir(struct meta *m)
 {
 	int err;
 
+	ASSERT(m->boot->step <= 1);
 	if (m->boot->step == 0 && !meta__log_ready(m))
 		return -EAGAIN;
 	m->boot->step = 1;
@@ -117,6 +124,8 @@ static int write_roots(struct meta *m)
 	uint64_t copy[2];
 	int err = write_failed(m);
 
+	ASSERT(b->step <= 2);
+	ASSERT(b->at <= m->nshards);
 	if (err)
 		return err;
 	if (b->at == m->nshards) {
@@ -151,6 +160,7 @@ static int write_zones(struct meta *m)
 	if (err)
 		return err;
 	b->at += b->sent ? b->count / 2 : 0;
+	ASSERT(b->at <= b->geo.nzones);
 	if (b->at == b->geo.nzones) {
 		err = meta__zones_setup(m, &b->geo);
 		if (err)
@@ -177,6 +187,8 @@ static int wipe_supers(struct meta *m)
 	uint64_t baddr;
 	int err = write_failed(m);
 
+	ASSERT(!m->mounted);
+	ASSERT(b->in_flight == 0);
 	if (err)
 		return err;
 	if (super_address(m, b->at, &baddr) != 0) {
@@ -194,6 +206,8 @@ int meta__format_begin(struct meta *m)
 {
 	struct meta__boot *b = m->boot;
 
+	ASSERT(!m->mounted);
+	ASSERT(m->epoch == 0);
 	for (uint32_t d = 0; d < m->conf.ndrives; d++)
 		if (m->conf.drive[d].nblocks == 0)
 			return meta__boot_fail(m, -EINVAL, "drive %u is not given", d);

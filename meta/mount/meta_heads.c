@@ -10,20 +10,24 @@
  * and a copy of the roots if the superblock does.  It holds log if a block of this log is found in
  * it.  Otherwise its content does not count, unless the log may have continued there unseen.
  *
- *  (1) A mount that is refused for such a zone has written nothing.
+ *  (1) A mount that is refused for such a zone has written nothing
+ *      [test_meta_heads:on_a_lone_drive_nothing_is_lost_without_a_word].
  *  (2) Such a zone is not used before all roots name the new log: an older log that a later mount
- *      needs may be in it.  Its header is not written before that either.
+ *      needs may be in it.  Its header is not written before that either
+ *      [test_meta_heads:any_zone_may_lose_both_while_the_log_counts].
  *  (3) A header is written in place only if no copy of it is whole, or from the other copy
  *      (meta_mend.c), or, while the store serves, with its previous content (meta_zone_mend.c).
  *      One copy is durable before the other is written.  So a power cut leaves the header as it
- *      was, or whole.
+ *      was, or whole [test_meta_heads:cut_while_they_are_written_leaves_them_lost_or_whole].
  *  (4) The log leaves a zone only when it has no room for the largest record, when a drive is
  *      drained, or for a pair of zones.  If the two zones of a pair lie on two drives, one of their
- *      headers is whole, or both drives have lost zones.
+ *      headers is whole, or both drives have lost zones
+ *      [test_meta_heads:any_zone_may_lose_both_while_the_log_counts].
  *  (5) No header of a missing drive is read.  Its zones are treated like those without a header,
  *      but the mount does not look for log in them and never uses them.  The log takes zones in
  *      pairs, on two drives, while zones are free; so if the other drives have free zones, no zone
- *      of the missing drive holds the only copy of the log.
+ *      of the missing drive holds the only copy of the log
+ *      [test_meta_missing:any_drive_may_be_left_out_while_the_log_counts].
  */
 #include "meta/meta_store.h"
 
@@ -37,6 +41,8 @@ static void no_head(struct meta *m, uint32_t zone)
 {
 	struct meta__boot *b = m->boot;
 
+	ASSERT(zone < b->geo.nzones);
+	ASSERT(!meta__zone_at(m, zone)->head_lost);
 	if (b->lost_heads++ == 0)
 		b->lost_first = zone;
 	meta__zone_at(m, zone)->head_lost = true;
@@ -51,6 +57,8 @@ static void note_lost(struct meta *m, const char *what)
 	const uint64_t at = meta__geo_zone_head(&b->geo, b->lost_first, 0);
 	char more[40] = "";
 
+	ASSERT(b->lost_heads > 0);
+	ASSERT(b->lost_heads <= b->geo.nzones);
 	if (b->lost_heads > 1)
 		(void)snprintf(more, sizeof(more), ", and of %u more,", b->lost_heads - 1);
 	b->note[0] = '\0';
@@ -62,6 +70,7 @@ static void note_lost(struct meta *m, const char *what)
 /* The content of such a block is unknown: it may be readable tomorrow. */
 static bool may_be_whole(const struct meta__io *x)
 {
+	ASSERT(x->io.op == META_IO_READ);
 	return x->io.status && x->io.status != -ENODATA;
 }
 
@@ -72,6 +81,7 @@ static int zone_pick(struct meta *m, uint32_t zone, const struct meta__io *x,
 	const struct meta__geo *g = &m->boot->geo;
 	uint32_t found = 0, bad = 0;
 
+	ASSERT(zone < g->nzones);
 	for (uint32_t copy = 0; copy < 2; copy++) {
 		const struct meta_io *io = &x[copy].io;
 		struct meta__zone_seen seen;
@@ -111,6 +121,8 @@ static int zone_take(struct meta *m, uint32_t zone, const struct meta__io *x)
 	uint64_t mark = UINT64_MAX; /* what every whole copy says, at least */
 	int err = zone_pick(m, zone, x, &seen, &mark);
 
+	ASSERT(zone < b->geo.nzones);
+	ASSERT(!b->log_judged);
 	if (err)
 		return err == -ENOENT ? 0 : err;
 	meta__zone_at(m, zone)->incarnation = seen.incarnation;
@@ -129,11 +141,13 @@ static int zone_take(struct meta *m, uint32_t zone, const struct meta__io *x)
 
 static bool is_away(const struct meta *m, uint32_t zone)
 {
+	ASSERT(zone < m->boot->geo.nzones);
 	return meta__is_away(m, meta__geo_zone_baddr(&m->boot->geo, zone));
 }
 
 static bool can_be_read(const struct meta *m, uint32_t zone)
 {
+	ASSERT(zone < m->boot->geo.nzones);
 	return meta__geo_zone_there(&m->boot->geo, zone) && !is_away(m, zone);
 }
 
@@ -142,6 +156,7 @@ static void away_heads(struct meta *m)
 {
 	struct meta__boot *b = m->boot;
 
+	ASSERT(b->span_count == 0);
 	for (uint32_t i = 0; i < b->geo.nzones; i++)
 		if (is_away(m, i))
 			b->head_kind[i] = meta__geo_zone_roots(&b->geo, i)
@@ -156,6 +171,9 @@ int meta__heads_read(struct meta *m)
 	struct meta__boot *b = m->boot;
 	int err = 0;
 
+	ASSERT(!b->log_judged);
+	ASSERT(b->at <= b->geo.nzones);
+	ASSERT(b->count <= META__BOOT_BLOCKS);
 	for (uint32_t i = 0; b->sent && !err && i < b->count; i++)
 		err = zone_take(m, b->at + i, &b->io[2 * i]);
 	if (err)
@@ -185,6 +203,7 @@ int meta__heads_read(struct meta *m)
 
 static bool is_lost(const struct meta *m, uint32_t zone)
 {
+	ASSERT(zone < m->boot->geo.nzones);
 	return meta__zone_at(m, zone)->head_lost;
 }
 
@@ -192,6 +211,7 @@ static void next_lost(struct meta *m)
 {
 	struct meta__boot *b = m->boot;
 
+	ASSERT(b->at <= b->geo.nzones);
 	while (b->at < b->geo.nzones && !is_lost(m, b->at))
 		b->at++;
 }
@@ -199,6 +219,7 @@ static void next_lost(struct meta *m)
 /* Returns the range of orders of zones that the log may need, known from headers or later. */
 static void orders(const struct meta__boot *b, uint64_t *oldest, uint64_t *newest)
 {
+	ASSERT(b->span_count <= b->geo.nzones);
 	*oldest = 1;
 	*newest = 0;
 	for (uint32_t i = 0; i < b->span_count; i++) {
@@ -217,6 +238,7 @@ static uint64_t order_of(const struct meta *m, const void *block)
 	struct meta_log_disk d;
 	uint64_t oldest, newest;
 
+	ASSERT(!b->log_judged);
 	memcpy(&d, block, sizeof(d));
 	if (le32_get(d.magic) != META__LOG_MAGIC || le64_get(d.epoch) != b->log_epoch)
 		return 0;
@@ -233,6 +255,8 @@ static void found_log(struct meta *m, uint32_t zone, uint64_t order)
 		.zone = zone, .kind = META__ZONE_LOG, .epoch = m->boot->log_epoch, .order = order
 	};
 
+	ASSERT(order > 0);
+	ASSERT(is_lost(m, zone));
 	m->boot->head_kind[zone] = META__ZONE_LOG;
 	meta__replay_take(m, &seen);
 }
@@ -242,6 +266,8 @@ static int look(struct meta *m)
 {
 	struct meta__boot *b = m->boot;
 
+	ASSERT(b->lost_heads > 0);
+	ASSERT(b->step <= b->geo.zone_end);
 	for (uint32_t i = 0; b->sent && i < b->count; i++) {
 		const struct meta_io *io = &b->io[i].io;
 		const uint64_t order = io->status ? 0 : order_of(m, io->buf);
@@ -277,6 +303,8 @@ static void forget_log(struct meta *m, uint32_t zone)
 	struct meta__boot *b = m->boot;
 	const struct meta__zone *at = meta__zone_at(m, zone);
 
+	ASSERT(at->head_lost);
+	ASSERT(b->head_kind[zone] == META__ZONE_LOG);
 	if (at->state == ZONE_CLOSED && at->kind == META__ZONE_LOG) {
 		uint32_t i = 0;
 
@@ -294,6 +322,8 @@ bool meta__heads_adopt(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
 {
 	uint8_t *is = &m->boot->head_kind[zone];
 
+	ASSERT(zone < m->boot->geo.nzones);
+	ASSERT(kind == META__ZONE_PAGE || kind == META__ZONE_DATA);
 	if (meta__zone_at(m, zone)->head_lost && *is == META__ZONE_LOG)
 		forget_log(m, zone);
 	if (*is == HEAD_LOST)
@@ -306,6 +336,7 @@ bool meta__heads_adopt(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
 /* As meta_zone.c does. */
 static bool opens_pairs(const struct meta *m)
 {
+	ASSERT(m->boot->log_judged);
 	return m->zones->free_total > meta__zones_of_reserve(m) + 2 * META__LOG_COPIES;
 }
 
@@ -317,6 +348,8 @@ static bool log_is_here(const struct meta *m, uint32_t drives)
 		sizeof(struct meta_log_disk) + meta__log_record_max(m), META__BLOCK);
 	bool drains = false;
 
+	ASSERT(drives > 0);
+	ASSERT(b->log_judged);
 	for (uint32_t d = 0; d < b->geo.ndrives; d++)
 		drains |= b->geo.state[d] == DRIVE_DRAINS;
 	if (b->log_pair && drives == 1)
@@ -330,6 +363,7 @@ static int may_hide_log(struct meta *m, uint32_t zone)
 {
 	const uint64_t at = meta__geo_zone_head(&m->boot->geo, zone, 0);
 
+	ASSERT(zone < m->boot->geo.nzones);
 	return meta__boot_fail(m, -EUCLEAN,
 			       "drive %u block %llu: both copies of the header of zone %u are "
 			       "%s, and the log may have gone on there",
@@ -340,6 +374,8 @@ static int may_hide_log(struct meta *m, uint32_t zone)
 /* Out of use, as log is: (2). */
 static void hold(struct meta *m, uint32_t zone)
 {
+	ASSERT(is_lost(m, zone));
+	ASSERT(meta__zone_at(m, zone)->state == ZONE_FREE);
 	m->boot->head_kind[zone] = HEAD_LOST;
 	meta__zone_use(m, zone, META__ZONE_LOG);
 	m->zones->log_count++;
@@ -351,6 +387,8 @@ int meta__heads_judge(struct meta *m)
 	uint64_t drives = 0;
 	uint32_t last = META__ZONE_NONE;
 
+	ASSERT(b->log_judged);
+	ASSERT(!b->replaying); /* (1): and no page has been written */
 	for (uint32_t i = 0; i < b->geo.nzones; i++) {
 		if (b->head_kind[i] != HEAD_LOST)
 			continue;
@@ -375,6 +413,7 @@ static uint64_t incarnation_of(const struct meta *m)
 
 	for (uint32_t i = 0; i < m->zones->geo.nzones; i++)
 		most = max_u64(most, meta__zone_at(m, i)->incarnation);
+	ASSERT(most > 0);
 	return most;
 }
 
@@ -383,6 +422,8 @@ static struct meta__zone_seen head_of(struct meta *m, uint32_t zone)
 	struct meta__zone *at = meta__zone_at(m, zone);
 	const bool lives = at->state == ZONE_CLOSED && at->kind != META__ZONE_LOG;
 
+	ASSERT(at->head_lost);
+	ASSERT(at->state != ZONE_OPENING);
 	at->incarnation = incarnation_of(m);
 	return (struct meta__zone_seen){
 		.zone = zone,
@@ -399,6 +440,8 @@ static void written(struct meta *m, uint32_t zone)
 	struct meta__boot *b = m->boot;
 	const bool held = b->head_kind[zone] == HEAD_LOST;
 
+	ASSERT(zone < b->geo.nzones);
+	ASSERT(!meta__zone_at(m, zone)->mending);
 	if (!meta__zone_at(m, zone)->mend_failed) {
 		if (held)
 			meta__zone_give_log(m, zone);
@@ -413,6 +456,8 @@ int meta__heads_write(struct meta *m)
 {
 	struct meta__boot *b = m->boot;
 
+	ASSERT(b->step <= 1);
+	ASSERT(b->replaying); /* (2): the old log is in the trees, and all roots name the new one */
 	for (;; b->at++, b->step = 0) {
 		struct meta__zone *at;
 

@@ -9,6 +9,7 @@ void meta__marks_said(struct meta *m, const struct meta__root_seen *r)
 {
 	struct meta__boot *b = m->boot;
 
+	ASSERT(r->shard < m->nshards);
 	if (r->mount < b->mount_max)
 		return;
 	if (r->mount > b->mount_max) /* (3) */
@@ -22,6 +23,8 @@ int meta__marks_judge(struct meta *m)
 	const struct meta__boot *b = m->boot;
 	const uint64_t *of = m->zones->marks.of;
 
+	ASSERT(b->geo.ndrives <= META_DRIVES_MAX);
+	ASSERT(!b->log_judged);
 	for (uint32_t d = 0; d < b->geo.ndrives; d++) {
 		if (!meta__has_mark(m, d) || of[d] >= b->marked[d] ||
 		    meta__zone_at(m, meta__first_zone(m->zones, d))->head_lost) /* (4) */

@@ -8,9 +8,10 @@
  *
  *  (1) Only damaged copies are written, from the whole copy of that moment, byte for byte:
  *      compatible features that this program does not know stay.  So a crash leaves
- *      one whole copy.
+ *      one whole copy [test_meta_mend:power_cut_while_it_is_written_leaves_the_other_one].
  *  (2) Nothing else is in flight on the drives meanwhile.
- *  (3) A copy that cannot be repaired stays as it is, and is reported: the mount has the other one.
+ *  (3) A copy that cannot be repaired stays as it is, and is reported: the mount has the other one
+ *      [test_meta_mend:write_that_fails_leaves_the_other_one].
  *  (4) More than META__MENDS_MAX at once are left to the next mount; the rule that the damaged one
  *      is written first (meta_super.c) keeps those safe.
  */
@@ -22,6 +23,8 @@ void meta__mend_want(struct meta *m, uint64_t good, uint64_t bad, uint32_t zone)
 {
 	struct meta__boot *b = m->boot;
 
+	ASSERT(b->mend_count <= META__MENDS_MAX); /* (4) */
+	ASSERT(!b->log_judged);
 	ASSERT(good != bad);
 	if (b->mend_count < META__MENDS_MAX) /* (4) */
 		b->mend[b->mend_count++] =
@@ -35,6 +38,7 @@ static bool is_whole(const struct meta *m, const struct meta__mend *e)
 	struct meta__zone_seen head;
 	char why[128];
 
+	ASSERT(m->boot->in_flight == 0);
 	if (io->status)
 		return false;
 	if (e->zone == META__ZONE_NONE)
@@ -44,6 +48,7 @@ static bool is_whole(const struct meta *m, const struct meta__mend *e)
 
 static void not_mended(struct meta *m, const struct meta__mend *e, const char *why)
 {
+	ASSERT(e->good != e->bad);
 	m->boot->note[0] = '\0'; /* notes about copies still damaged are more important */
 	meta__boot_note(m, "drive %u block %llu: is damaged, and cannot be written again: %s",
 			META_BADDR_DRIVE(e->bad), (unsigned long long)META_BADDR_BLOCK(e->bad),
@@ -56,6 +61,9 @@ int meta__mend(struct meta *m)
 	struct meta__boot *b = m->boot;
 	const struct meta__mend *e = &b->mend[b->at];
 
+	ASSERT(b->step <= 2);
+	ASSERT(b->at <= b->mend_count);
+	ASSERT(b->log_judged);
 	if (b->step == 2) {
 		if (b->io[0].io.status)
 			not_mended(m, e, "the write failed"); /* (3) */

@@ -10,21 +10,26 @@
  *
  *  (1) first is one more than the highest `trim` in any block.  All blocks from there on must be
  *      present, without a gap, up to the highest sequence that any block (or root) vouches for:
- *      otherwise an acknowledged change is damaged, and the mount is refused by name.
+ *      otherwise an acknowledged change is damaged, and the mount is refused by name
+ *      [test_meta_replay:gap_is_refused_though_what_follows_is_whole].
  *  (2) After that comes the torn tail: its blocks without a gap are replayed too (they were whole;
  *      no client was told), the rest never happened.  Blocks in flight when the power
- *      failed may also be garbage, or unreadable: such a block counts as damaged.
+ *      failed may also be garbage, or unreadable: such a block counts as damaged
+ *      [test_meta_replay:last_block_that_nothing_vouches_for_is_a_torn_tail].
  *  (3) A part of a record is applied to a shard exactly when its number is the shard's next one.
  *      Lower ones are in its tree already.  A higher one means that a record is missing.
- *  (4) Receipts are taken from every part, also from those that are in their trees.
+ *  (4) Receipts are taken from every part, also from those that are in their trees
+ *      [test_meta_receipt:what_was_forgotten_is_not_forgotten].
  *  (5) Each zone that a record names is held before the first page is written: the blocks that the
- *      record names are not in any tree yet.
+ *      record names are not in any tree yet
+ *      [test_meta_power:store_is_what_was_acknowledged_after_every_cut].
  *  (6) Two zones may have the same order, on two drives: each block is in both, and either will do.
  *      Blocks are replayed in order of their sequences, whichever zone they are found in: a zone in
- *      which one is missing is read again when the other one has supplied it.
+ *      which one is missing is read again when the other one has supplied it
+ *      [test_meta_copies:each_may_lack_what_the_other_one_has].
  *  (7) A lost block was never written, or is damaged; a block that cannot be read for another
  *      reason may be whole, and readable tomorrow.  One of two copies may be such; else the mount
- *      is refused.
+ *      is refused [test_meta_copies:one_that_cannot_be_read_is_not_needed].
  */
 #include "meta/meta_store.h"
 
@@ -36,6 +41,7 @@
 
 static bool is_named(const struct meta *m, uint64_t log_epoch)
 {
+	ASSERT(m->boot->root_seen);
 	for (uint32_t i = 0; i < m->nshards; i++)
 		if (m->boot->root_seen[i].log_epoch == log_epoch)
 			return true;
@@ -46,6 +52,9 @@ void meta__replay_take(struct meta *m, const struct meta__zone_seen *seen)
 {
 	struct meta__boot *b = m->boot;
 
+	ASSERT(seen->kind == META__ZONE_LOG);
+	ASSERT(seen->zone < b->geo.nzones);
+	ASSERT(b->span_count + b->later_count < b->geo.nzones);
 	if (seen->epoch == b->log_epoch) {
 		b->span[b->span_count++] = (struct meta__log_span){
 			.zone = seen->zone, .order = seen->order, .oldest_order = seen->oldest_order
@@ -61,6 +70,7 @@ void meta__replay_take(struct meta *m, const struct meta__zone_seen *seen)
 
 static uint8_t *chunk_block(const struct meta__boot *b)
 {
+	ASSERT(b->chunk_at < META__BOOT_BLOCKS);
 	return b->buf + (size_t)b->chunk_at * META__BLOCK;
 }
 
@@ -70,6 +80,8 @@ static bool find_block(struct meta *m)
 	struct meta__boot *b = m->boot;
 	uint64_t tag = meta__log_tag(m, b->log_epoch, b->span[b->span_at].order);
 
+	ASSERT(b->chunk_at <= b->chunk_end);
+	ASSERT(b->chunk_end <= META__BOOT_BLOCKS);
 	for (; b->chunk_at < b->chunk_end; b->chunk_at++) {
 		uint32_t here = b->chunk_end - b->chunk_at;
 		uint32_t says = meta__log_peek(chunk_block(b), tag);
@@ -86,6 +98,8 @@ static bool find_block(struct meta *m)
 /* Returns the start of the chunk. */
 static uint64_t chunk_baddr(const struct meta__boot *b)
 {
+	ASSERT(b->span_at < b->span_count);
+	ASSERT(b->block_at < b->geo.zone_end);
 	return meta__geo_zone_baddr(&b->geo, b->span[b->span_at].zone) + b->block_at;
 }
 
@@ -103,6 +117,8 @@ static struct group group_of(const struct meta__boot *b)
 	struct group g = { .first = b->span_at - is_second,
 			   .count = 1 + (is_second || has_second) };
 
+	ASSERT(b->span_at < b->span_count);
+	ASSERT(g.first + g.count <= b->span_count);
 	for (uint32_t i = 0; i < g.count; i++)
 		g.last = max_u64(g.last, b->span[g.first + i].last_seq);
 	return g;
@@ -115,6 +131,8 @@ static void copies_judge(struct meta *m, const struct group *g)
 	struct meta__boot *b = m->boot;
 	const uint64_t end = min_u64(g->last, b->durable) + 1;
 
+	ASSERT(g->first + g->count <= b->span_count);
+	ASSERT(g->count <= 2); /* (6) */
 	for (uint32_t i = 0; g->count > 1 && i < g->count; i++) {
 		const struct meta__log_span *s = &b->span[g->first + i];
 
@@ -135,6 +153,7 @@ static uint32_t span_next(struct meta *m)
 	const struct group g = group_of(b);
 	const bool got_some = b->got_some;
 
+	ASSERT(b->span_at < b->span_count);
 	if (!b->replaying || b->span_at + 1 < g.first + g.count)
 		return b->span_at + 1;
 	b->got_some = false;
@@ -149,6 +168,8 @@ static int read_chunk(struct meta *m)
 {
 	struct meta__boot *b = m->boot;
 
+	ASSERT(!b->in_block);
+	ASSERT(b->block_at + b->chunk_at <= b->geo.zone_end);
 	b->block_at += b->chunk_at;
 	b->chunk_at = b->chunk_end = 0;
 	if (b->block_at == b->geo.zone_end) {
@@ -168,6 +189,7 @@ static bool other_copy_is_read(const struct meta__boot *b)
 {
 	const struct group g = group_of(b);
 
+	ASSERT(g.count <= 2);
 	for (uint32_t i = g.first; i < g.first + g.count; i++)
 		if (i != b->span_at)
 			return !b->span[i].unread;
@@ -181,6 +203,7 @@ static int chunk_here(struct meta *m)
 	struct meta__boot *b = m->boot;
 	bool again = false;
 
+	ASSERT(b->count <= META__BOOT_BLOCKS);
 	for (uint32_t i = 0; b->sent && i < b->count; i++) {
 		const struct meta_io *io = &b->io[i].io;
 
@@ -223,6 +246,7 @@ static int go_over(struct meta *m, int (*visit)(struct meta *m))
 		if (err)
 			return err;
 		b->in_block = false;
+		ASSERT(b->chunk_at + b->head.nblocks <= b->chunk_end);
 		b->chunk_at += b->head.nblocks;
 	}
 	return read_chunk(m);
@@ -230,6 +254,7 @@ static int go_over(struct meta *m, int (*visit)(struct meta *m))
 
 static void go_over_start(struct meta__boot *b)
 {
+	ASSERT(b->in_flight == 0);
 	b->span_at = 0;
 	b->block_at = 1;
 	b->chunk_at = b->chunk_end = 0;
@@ -243,6 +268,7 @@ static int hold_zone(struct meta *m, const struct meta__mut *mut)
 	const struct meta_key *key = &mut->key;
 	uint32_t zone;
 
+	ASSERT(mut->value_len <= META_PAGE_BYTES);
 	if (meta__key_dir(key) || meta__key_class(key) != META__CLASS_ZONE)
 		return 0;
 	zone = meta__zone_of_key(m, key);
@@ -250,12 +276,14 @@ static int hold_zone(struct meta *m, const struct meta__mut *mut)
 	    (!mut->del && mut->value_len != sizeof(le64)))
 		return meta__boot_fail(m, -EUCLEAN, "log block %llu names a zone that is not one",
 				       (unsigned long long)m->boot->head.seq);
+	ASSERT(!m->zones->counted);     /* (5): no page has been written */
 	meta__zone_hold(m, zone, true); /* (5) */
 	return 0;
 }
 
 static int receipts_check(struct meta *m)
 {
+	ASSERT(m->boot->part.count <= META__TX_RECORDS_MAX);
 	for (uint32_t i = 0; i < m->boot->part.count; i++)
 		if (meta__receipt_check(&m->boot->mut[i]))
 			return meta__boot_fail(m, -EUCLEAN,
@@ -274,6 +302,7 @@ static int look_at_records(struct meta *m)
 		err = receipts_check(m);
 		if (err)
 			return err;
+		ASSERT(b->part.shard < m->nshards);
 		if (b->part.seq <= m->shard[b->part.shard].seq)
 			continue; /* (3) */
 		for (uint32_t i = 0; i < b->part.count; i++) {
@@ -294,6 +323,8 @@ static int run_begin(struct meta *m, uint32_t at, uint64_t seq)
 {
 	struct meta__boot *b = m->boot;
 
+	ASSERT(at <= b->run_count);
+	ASSERT(b->run_count <= b->run_max);
 	if (b->run_count == b->run_max) {
 		uint32_t max = b->run_max ? 2 * b->run_max : 64;
 		struct meta__seq_run *run = realloc(b->run, max * sizeof(*run));
@@ -318,6 +349,8 @@ static int run_add(struct meta *m, uint64_t seq)
 
 	while (at > 0 && run[at - 1].first > seq)
 		at--;
+	ASSERT(at == b->run_count || run[at].first > seq);
+	ASSERT(at < 2 || run[at - 2].last + 1 < run[at - 1].first); /* else they were one */
 	if (at > 0 && seq <= run[at - 1].last)
 		return 0;
 	follows = at > 0 && run[at - 1].last + 1 == seq;
@@ -342,6 +375,8 @@ static int look_at_block(struct meta *m)
 	const struct meta__log_head *h = &b->head;
 	int err;
 
+	ASSERT(!b->replaying);
+	ASSERT(b->span_at < b->span_count);
 	if (h->epoch != b->log_epoch)
 		return meta__boot_fail(m, -EUCLEAN,
 				       "log block %llu is of mount %llu, in the log of %llu",
@@ -374,6 +409,8 @@ static void drop_spans(struct meta *m)
 		}
 	}
 	b->span_count = kept;
+	ASSERT(b->span_count <= b->geo.nzones);
+	ASSERT(!b->log_judged);
 }
 
 /* Notes how far the newest zone of the log is filled: for meta_heads.c (4). */
@@ -381,6 +418,7 @@ static void note_end(struct meta__boot *b)
 {
 	uint32_t i = b->span_count;
 
+	ASSERT(b->span_count <= b->geo.nzones);
 	b->log_end = UINT32_MAX;
 	while (i > 0 && b->span[i - 1].stale)
 		i--;
@@ -408,6 +446,7 @@ static int judge(struct meta *m)
 		return meta__boot_fail(
 			m, -EUCLEAN, "log block %llu is damaged or missing, and %llu was durable",
 			(unsigned long long)b->last + 1, (unsigned long long)b->must);
+	ASSERT(b->last >= b->must); /* (1) */
 	note_end(b);
 	drop_spans(m);
 	b->log_judged = true;
@@ -418,6 +457,7 @@ static int judge(struct meta *m)
 
 static uint32_t drive_of(const struct meta__boot *b, uint32_t span)
 {
+	ASSERT(span < b->span_count);
 	return META_BADDR_DRIVE(meta__geo_zone_baddr(&b->geo, b->span[span].zone));
 }
 
@@ -428,6 +468,7 @@ static int sort_spans(struct meta *m)
 	uint64_t newest = 0, oldest = 0;
 	uint32_t kept = 0;
 
+	ASSERT(!b->log_judged);
 	for (uint32_t i = 0; i < b->span_count; i++) {
 		if (b->span[i].order <= newest)
 			continue;
@@ -452,6 +493,7 @@ static int sort_spans(struct meta *m)
 		     (i > 1 && b->span[i].order == b->span[i - 2].order)))
 			return meta__boot_fail(m, -EUCLEAN, "zones %u and %u: the same log zone",
 					       b->span[i].zone, b->span[i - 1].zone);
+		ASSERT(i == 0 || b->span[i - 1].order <= b->span[i].order);
 		meta__zone_use(m, b->span[i].zone, META__ZONE_LOG);
 		m->zones->log_count++;
 	}
@@ -463,6 +505,8 @@ int meta__replay_scan(struct meta *m)
 	struct meta__boot *b = m->boot;
 	int err;
 
+	ASSERT(!b->log_judged);
+	ASSERT(!b->replaying);
 	if (b->step++ == 0) {
 		err = sort_spans(m);
 		if (err)
@@ -481,6 +525,8 @@ int meta__plan_replay(struct meta *m, struct meta_op *op)
 	uint32_t away;
 	int err = meta__tx_replay(m, op, b->mut, b->part.count, &away);
 
+	ASSERT(op == &b->op);
+	ASSERT(b->part.seq == m->shard[b->part.shard].seq + 1); /* (3) */
 	if (!err)
 		b->away_changes += away;
 	return err;
@@ -492,6 +538,8 @@ static int replay_part(struct meta *m)
 	struct meta__shard *s = &m->shard[p->shard];
 	int err;
 
+	ASSERT(p->shard < m->nshards);
+	ASSERT(p->count <= META__TX_RECORDS_MAX);
 	if (p->seq != s->seq + 1)
 		return meta__boot_fail(m, -EUCLEAN, "shard %u: record %llu follows %llu in the log",
 				       p->shard, (unsigned long long)p->seq,
@@ -514,6 +562,8 @@ static void block_counts(struct meta__boot *b)
 	struct meta__log_span *s = &b->span[b->span_at];
 	const uint64_t seq = b->head.seq;
 
+	ASSERT(b->replaying);
+	ASSERT(s->counted <= b->durable);
 	if (seq < b->group_first || seq > b->durable || seq <= s->counted)
 		return;
 	s->counted = seq;
@@ -525,6 +575,8 @@ static int replay_block(struct meta *m)
 	struct meta__boot *b = m->boot;
 	int rc;
 
+	ASSERT(b->replaying);
+	ASSERT(b->seq_next - 1 <= b->last);
 	if (!b->in_record)
 		block_counts(b);
 	if (b->head.seq != b->seq_next || b->head.seq > b->last)
@@ -564,12 +616,15 @@ static int replay(struct meta *m)
 	if (m->boot->seq_next <= m->boot->last)
 		return meta__boot_fail(m, -EIO, "log block %llu was there, and cannot be read now",
 				       (unsigned long long)m->boot->seq_next);
+	ASSERT(m->boot->seq_next == m->boot->last + 1);
 	meta__boot_next(m, meta__boot_settle);
 	return 0;
 }
 
 int meta__replay_begin(struct meta *m)
 {
+	ASSERT(m->boot->log_judged);
+	ASSERT(!m->boot->replaying);
 	m->zones->counted = true;
 	meta__receipts_replaying(m, m->boot->first);
 	m->boot->seq_next = m->boot->group_first = m->boot->first;

@@ -12,8 +12,9 @@
  * WALK_AWAY, and the walk continues after the pages below it.
  *
  *  (1) A page matches its parent (place, generation, shard, level) and is whole in a zone,
- *      or the walk ends there and w->why names it.
- *  (2) No key of a page is outside the range in its parent.
+ *      or the walk ends there and w->why names it [test_meta_check:page_with_a_flipped_bit].
+ *  (2) No key of a page is outside the range in its parent
+ *      [test_meta_check:key_outside_the_range_of_its_page].
  */
 #include "meta/format/meta_page.h"
 #include "meta/meta_store.h"
@@ -28,17 +29,21 @@ uint64_t meta__walk_memory(void)
 
 static uint8_t *page_at(const struct meta__walk *w, uint32_t depth)
 {
+	ASSERT(depth < META_PAGE_LEVELS_MAX);
 	return w->buf + (size_t)depth * META_PAGE_BYTES;
 }
 
 const void *meta__walk_page(const struct meta__walk *w)
 {
+	ASSERT(!w->reading);
 	return page_at(w, w->depth);
 }
 
 static enum meta__walk_event bad(struct meta__walk *w, int err, uint64_t baddr, const char *what)
 {
 
+	ASSERT(err < 0);
+	ASSERT(!w->reading);
 	(void)snprintf(w->why, sizeof(w->why), "shard %u: page at drive %u block %llu: %s",
 		       w->shard, META_BADDR_DRIVE(baddr),
 		       (unsigned long long)META_BADDR_BLOCK(baddr), what);
@@ -48,6 +53,7 @@ static enum meta__walk_event bad(struct meta__walk *w, int err, uint64_t baddr, 
 
 static enum meta__walk_event away(struct meta__walk *w, uint64_t baddr)
 {
+	ASSERT(!w->reading);
 	w->leaf_baddr = baddr;
 	return WALK_AWAY;
 }
@@ -56,6 +62,8 @@ static enum meta__walk_event read_page(struct meta *m, struct meta__walk *w)
 {
 	const struct meta__walk_level *l = &w->at[w->depth];
 
+	ASSERT(!w->reading);
+	ASSERT(l->level + w->depth == w->at[0].level);
 	w->reading = true;
 	w->fresh = true;
 	w->x.io.op = META_IO_READ;
@@ -73,6 +81,9 @@ void meta__walk_start(struct meta *m, struct meta__walk *w, uint32_t shard)
 {
 	const struct meta__shard *s = &m->shard[shard];
 
+	ASSERT(shard < m->nshards);
+	ASSERT(s->height <= META_PAGE_LEVELS_MAX);
+	ASSERT(!w->reading);
 	w->shard = shard;
 	w->depth = 0;
 	w->err = 0;
@@ -101,6 +112,7 @@ static bool keys_inside(const void *page, const struct meta__walk_level *l)
 	uint64_t baddr, gen;
 	uint32_t len;
 
+	ASSERT(l->count > 0); /* meta__page_check() has seen that, too */
 	if (l->level > 0) {
 		if (l->count > 1)
 			meta__page_child(page, 1, &first, &baddr, &gen);
@@ -124,6 +136,8 @@ static enum meta__walk_event look(struct meta__walk *w)
 	};
 	const char *why;
 
+	ASSERT(w->fresh);
+	ASSERT(!w->reading);
 	w->fresh = false;
 	if (w->x.io.status)
 		return bad(w, -EIO, l->baddr, "it cannot be read");
@@ -145,6 +159,9 @@ static enum meta__walk_event descend(struct meta *m, struct meta__walk *w)
 	uint32_t i = l->next++;
 	uint64_t baddr, gen;
 
+	ASSERT(l->level > 0);
+	ASSERT(i < l->count);
+	ASSERT(w->depth + l->level == w->at[0].level);
 	*c = (struct meta__walk_level){ .level = l->level - 1, .has_high = l->has_high };
 	c->high = l->high;
 	if (i + 1 < l->count) {
@@ -168,6 +185,7 @@ static enum meta__walk_event descend(struct meta *m, struct meta__walk *w)
 
 enum meta__walk_event meta__walk_step(struct meta *m, struct meta__walk *w)
 {
+	ASSERT(w->shard < m->nshards);
 	if (w->err)
 		return WALK_BAD;
 	if (w->reading)

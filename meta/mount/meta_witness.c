@@ -11,9 +11,12 @@
  * one log block too old.
  *
  *  (1) All checked blocks were durable when they were chosen: headers in both copies, the log's
- *      block on both drives.  A header that is being written may be old or new, or one copy torn.
- *  (2) A block that cannot be read, and a zone whose header is lost, prove nothing.
- *  (3) The log's block is in a zone that the log still has: it is not overwritten (meta_log.c).
+ *      block on both drives.  A header that is being written may be old or new, or one copy torn
+ *      [test_meta_witness:drive_as_it_is_holds_at_every_step].
+ *  (2) A block that cannot be read, and a zone whose header is lost, prove nothing
+ *      [test_meta_witness:block_that_cannot_be_read_says_nothing].
+ *  (3) The log's block is in a zone that the log still has: it is not overwritten (meta_log.c)
+ *      [test_meta_witness:copy_from_before_the_last_change_is_an_older_one].
  */
 #include "meta/meta_store.h"
 #include "meta/meta_witness.h"
@@ -27,6 +30,7 @@ static_assert(META_WITNESS_BLOCKS == 2 * (1 + OPEN_ZONES) + 1, "headers twice, a
 /* (1) */
 static uint64_t durable_incarnation(const struct meta__zone *at)
 {
+	ASSERT(!at->head_lost);
 	return at->incarnation - (at->state == ZONE_OPENING && at->incarnation > 0);
 }
 
@@ -34,6 +38,8 @@ static void take_zone(const struct meta *m, uint32_t zone, uint64_t mark, struct
 {
 	const struct meta__zone *at = meta__zone_at(m, zone);
 
+	ASSERT(zone < m->zones->geo.nzones);
+	ASSERT(w->count + 2 <= META_WITNESS_BLOCKS);
 	if (at->head_lost)
 		return; /* (2) */
 	for (uint32_t copy = 0; copy < 2; copy++) {
@@ -54,6 +60,7 @@ static void take_zones(const struct meta *m, uint32_t drive, struct meta_witness
 	const uint32_t first = geo->zone_base[drive];
 	uint32_t open = 0;
 
+	ASSERT(drive < META_DRIVES_MAX);
 	if (geo->zone_count[drive] == 0)
 		return;
 	take_zone(m, first, m->zones->marks.of[drive], w);
@@ -73,6 +80,7 @@ void meta_witness_take(const struct meta *m, uint32_t drive, struct meta_witness
 	take_zones(m, drive, w);
 	if (!meta__log_newest(m, drive, &baddr, w->log_head))
 		return;
+	ASSERT(w->count < META_WITNESS_BLOCKS);
 	w->at[w->count++] = (struct meta_witness_block){
 		.block = META_BADDR_BLOCK(baddr),
 		.zone = META__ZONE_NONE,
@@ -86,6 +94,7 @@ static const char *judge_zone(const struct meta *m, const struct meta_witness_bl
 	struct meta__zone_seen seen;
 	uint32_t whole = 0;
 
+	ASSERT(at->zone < m->zones->geo.nzones);
 	for (uint32_t i = 0; i < 2; i++) {
 		if (!copy[i] || meta__zone_parse(copy[i], m->uuid, at->zone, &seen))
 			continue;
@@ -105,6 +114,7 @@ const char *meta_witness_judge(const struct meta *m, const struct meta_witness *
 	const char *wrong = NULL;
 	uint32_t i = 0;
 
+	ASSERT(w->count <= META_WITNESS_BLOCKS);
 	for (; i < w->count && !wrong && w->at[i].zone != META__ZONE_NONE; i += 2)
 		wrong = judge_zone(m, &w->at[i], &block[i]);
 	if (wrong || i == w->count || !block[i])

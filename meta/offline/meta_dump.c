@@ -33,6 +33,7 @@ bool meta_dump_what(uint32_t i, const char **name, const char **arg, const char 
 {
 	if (i >= ARRAY_LEN(structures))
 		return false;
+	ASSERT(structures[i].run);
 	*name = structures[i].name;
 	*arg = structures[i].arg;
 	*text = structures[i].text;
@@ -44,6 +45,8 @@ int meta_dump(struct meta_raw *r, const char *what, const char *arg, FILE *out, 
 	struct meta__table *t;
 	int err = -EINVAL;
 
+	ASSERT(r->from.count <= META_DRIVES_MAX);
+	ASSERT(out);
 	for (size_t i = 0; i < ARRAY_LEN(structures); i++) {
 		if (strcmp(structures[i].name, what) != 0)
 			continue;
@@ -67,6 +70,7 @@ int meta__dump_number(const char *arg, uint64_t max, uint64_t *out)
 {
 	char *end;
 
+	ASSERT(arg);
 	errno = 0;
 	*out = strtoull(arg, &end, 10);
 	return *end || end == arg || arg[0] == '-' || errno || *out > max ? -EINVAL : 0;
@@ -125,6 +129,8 @@ static void differences(const struct field *f, const uint8_t *a, const uint8_t *
 	uint32_t end = 0;
 	size_t used = 0;
 
+	ASSERT(f->name);
+	ASSERT(a != b);
 	out[0] = 0;
 	for (; f->name && used < 200; f++) {
 		end = f->at + f->size;
@@ -146,6 +152,7 @@ static void cell_differs(struct meta_raw *r, struct meta__table *t, const struct
 	uint8_t a[META__BLOCK], b[META__BLOCK];
 	char text[256];
 
+	ASSERT(here != other);
 	if (meta__raw_read(r, here, 1, a) || meta__raw_read(r, other, 1, b)) {
 		meta__cell_text(t, "?");
 		return;
@@ -177,6 +184,8 @@ static int read_given(struct meta_raw *r, uint32_t d, uint32_t copy, uint8_t *bl
 {
 	uint64_t n = r->from.nblocks[d];
 
+	ASSERT(d < r->from.count);
+	ASSERT(copy < 2);
 	return n == 0 ? -ENXIO : r->from.read(r->from.arg, d, copy ? n - 1 : 0, 1, block);
 }
 
@@ -185,6 +194,7 @@ static void super_differs(struct meta_raw *r, uint32_t d, uint32_t copy, struct 
 	uint8_t a[META__BLOCK], b[META__BLOCK];
 	char text[256] = "?";
 
+	ASSERT(copy < 2);
 	if (read_given(r, d, copy, a) == 0 && read_given(r, d, copy ^ 1, b) == 0)
 		differences(super_fields, a, b, text);
 	meta__cell_text(t, "%s", text[0] ? text : "nothing");
@@ -195,6 +205,8 @@ static void super_row(struct meta_raw *r, uint32_t d, uint32_t copy, struct meta
 	const struct meta__raw_super *x = &r->super[d][copy];
 	const struct meta__super *s = &x->s;
 
+	ASSERT(d < r->from.count);
+	ASSERT(t->at == 0); /* a row begins */
 	meta__cell(t, d);
 	meta__cell(t, copy);
 	meta__cell_place(t, META_BADDR(d, copy ? r->from.nblocks[d] - 1 : 0));
@@ -213,6 +225,7 @@ static void super_row(struct meta_raw *r, uint32_t d, uint32_t copy, struct meta
 	meta__cell(t, (uint64_t)s->format_ns);
 	super_differs(r, d, copy, t);
 	meta__cell_text(t, "%s", x->err ? x->why : "");
+	ASSERT(t->at == 0); /* ... and ends: as many cells as columns */
 }
 
 int meta__dump_super(struct meta_raw *r, const char *arg, struct meta__table *t)
@@ -220,6 +233,7 @@ int meta__dump_super(struct meta_raw *r, const char *arg, struct meta__table *t)
 	int err = 0;
 
 	(void)arg;
+	ASSERT(r->from.count <= META_DRIVES_MAX);
 	meta__table_begin(t, "super", super_columns);
 	for (uint32_t i = 0; i < 2 * r->from.count; i++) {
 		super_row(r, i / 2, i % 2, t);
@@ -246,6 +260,9 @@ static void root_row(struct meta_raw *r, uint32_t shard, int slot, int copy, str
 	uint64_t here = meta__geo_root(&r->geo, (uint32_t)copy, (uint32_t)slot, shard);
 	uint64_t other = meta__geo_root(&r->geo, (uint32_t)copy ^ 1, (uint32_t)slot, shard);
 
+	ASSERT(shard < r->geo.nshards);
+	ASSERT(slot == 0 || slot == 1);
+	ASSERT(copy == 0 || copy == 1);
 	meta__cell(t, shard);
 	meta__cell(t, (uint64_t)slot);
 	meta__cell(t, (uint64_t)copy);
@@ -269,6 +286,7 @@ static void root_row(struct meta_raw *r, uint32_t shard, int slot, int copy, str
 	meta__cell(t, s->root.uniq_next);
 	meta__cell(t, s->root.dir_next);
 	cell_differs(r, t, root_fields, here, other);
+	ASSERT(t->at == 0);
 }
 
 int meta__dump_roots(struct meta_raw *r, const char *arg, struct meta__table *t)
@@ -276,6 +294,8 @@ int meta__dump_roots(struct meta_raw *r, const char *arg, struct meta__table *t)
 	uint64_t shard = 0, end = r->geo.nshards;
 	int err = 0;
 
+	ASSERT(end > 0);
+	ASSERT(r->root);
 	if (arg && meta__dump_number(arg, end - 1, &shard))
 		return -EINVAL;
 	if (arg)
@@ -305,6 +325,8 @@ static void zone_row(struct meta_raw *r, uint32_t zone, int copy, uint64_t lives
 	const struct meta__zone_seen *s = &x->seen[copy];
 	uint64_t here = meta__geo_zone_head(&r->geo, zone, (uint32_t)copy);
 
+	ASSERT(zone < r->geo.nzones);
+	ASSERT(copy == 0 || copy == 1);
 	meta__cell(t, zone);
 	meta__cell(t, (uint64_t)copy);
 	meta__cell_place(t, here);
@@ -321,6 +343,7 @@ static void zone_row(struct meta_raw *r, uint32_t zone, int copy, uint64_t lives
 	meta__cell(t, lives);
 	cell_differs(r, t, zone_fields, here,
 		     meta__geo_zone_head(&r->geo, zone, (uint32_t)copy ^ 1));
+	ASSERT(t->at == 0);
 }
 
 /* Pages that a tree names, from its root down; ZONE records: blocks that live in each zone. */
@@ -332,6 +355,7 @@ static int count_shard(struct meta_raw *r, uint32_t shard, uint32_t *lives)
 	uint64_t lost = 0;
 	uint32_t len;
 
+	ASSERT(shard < r->geo.nshards);
 	for (bool more = true; more;) {
 		const void *leaf = meta__raw_go(r, shard, &key, 0, &way);
 		const struct meta__raw_step *s = &way.step[way.steps ? way.steps - 1 : 0];
@@ -365,6 +389,7 @@ static uint32_t *count_lives(struct meta_raw *r, int *err)
 {
 	uint32_t *lives = calloc(r->geo.nzones + 1ul, sizeof(*lives));
 
+	ASSERT(r->geo.nzones > 0);
 	for (uint32_t i = 0; lives && i < r->geo.nshards; i++)
 		if (count_shard(r, i, lives))
 			*err = -EUCLEAN;
@@ -374,6 +399,7 @@ static uint32_t *count_lives(struct meta_raw *r, int *err)
 static void zone_rows(struct meta_raw *r, uint32_t zone, uint32_t lives, struct meta__table *t,
 		      int *err)
 {
+	ASSERT(zone < r->geo.nzones);
 	for (int copy = 0; copy < 2; copy++) {
 		zone_row(r, zone, copy, lives, t);
 		if (r->zone[zone].err[copy])
@@ -386,6 +412,7 @@ int meta__dump_zones(struct meta_raw *r, const char *arg, struct meta__table *t)
 	int err = 0;
 	uint32_t *lives = count_lives(r, &err);
 
+	ASSERT(r->zone);
 	(void)arg;
 	if (!lives)
 		return -ENOMEM;
@@ -410,6 +437,8 @@ static int pages_of_zone(struct meta_raw *r, uint32_t zone, struct meta__table *
 	const uint8_t *bytes = meta__raw_zone_bytes(r, zone);
 	int err = 0;
 
+	ASSERT(zone < r->geo.nzones);
+	ASSERT(1 + r->geo.zone_pages * META_PAGE_BLOCKS <= r->geo.zone_blocks);
 	if (!bytes)
 		return -ENOMEM;
 	meta__table_begin(t, "page", page_columns);
@@ -448,6 +477,7 @@ static int pages_of_zone(struct meta_raw *r, uint32_t zone, struct meta__table *
 				(unsigned long long)meta__key_uniq(&look.first));
 		meta__cell_text(t, "%s", "");
 	}
+	ASSERT(t->at == 0);
 	return err;
 }
 
@@ -462,6 +492,8 @@ static void runs_of_zone(struct meta_raw *r, uint32_t zone, uint32_t shard,
 {
 	uint64_t block = meta__key_index(key) * META_CHUNK_BLOCKS;
 
+	ASSERT(shard < r->geo.nshards);
+	ASSERT(meta__key_kind(key) == META__KIND_EXTENT);
 	for (uint32_t i = 0; i < x->nruns; i++) {
 		struct meta_run run = meta__extent_run(x, i);
 
@@ -483,6 +515,7 @@ static int data_of_zone(struct meta_raw *r, uint32_t zone, struct meta__table *t
 {
 	uint64_t lost = 0;
 
+	ASSERT(zone < r->geo.nzones);
 	meta__table_begin(t, "run", data_columns);
 	for (uint32_t shard = 0; shard < r->geo.nshards; shard++) {
 		struct meta_key key = { { 0 } };
@@ -499,6 +532,7 @@ static int data_of_zone(struct meta_raw *r, uint32_t zone, struct meta__table *t
 			key = meta__key_next(key);
 		}
 	}
+	ASSERT(t->at == 0);
 	return lost ? -EUCLEAN : 0;
 }
 
@@ -511,6 +545,7 @@ int meta__dump_zone(struct meta_raw *r, const char *arg, struct meta__table *t)
 
 	if (meta__dump_number(arg, r->geo.nzones - 1, &zone))
 		return -EINVAL;
+	ASSERT(zone < r->geo.nzones);
 	lives = count_lives(r, &err);
 	if (!lives)
 		return -ENOMEM;

@@ -23,6 +23,7 @@ static int records(struct meta_raw *r, const struct meta_handle *h, struct meta_
 	uint32_t len;
 	int err = 0;
 
+	ASSERT(shard < r->geo.nshards);
 	meta__table_begin(t, "record", record_columns);
 	while (meta__raw_next(r, shard, &key, value, &len, &lost) == 0 &&
 	       meta__key_cmp(&key, &end) <= 0) {
@@ -30,6 +31,7 @@ static int records(struct meta_raw *r, const struct meta_handle *h, struct meta_
 			err = -EUCLEAN;
 		key = meta__key_next(key);
 	}
+	ASSERT(t->at == 0);
 	return lost ? -EUCLEAN : err;
 }
 
@@ -40,6 +42,7 @@ static int block_row(struct meta_raw *r, uint64_t block, uint64_t baddr, uint32_
 	int err = meta__raw_read(r, baddr, 1, bytes);
 	uint32_t is = err ? 0 : crc32c(bytes, sizeof(bytes));
 
+	ASSERT(baddr);
 	meta__cell(t, block);
 	meta__cell_place(t, baddr);
 	meta__cell_text(t, "%08x", crc);
@@ -48,6 +51,7 @@ static int block_row(struct meta_raw *r, uint64_t block, uint64_t baddr, uint32_
 			err         ? "it cannot be read"
 			: is != crc ? "it does not match its checksum"
 				    : "whole");
+	ASSERT(t->at == 0);
 	return err || is != crc ? -EUCLEAN : 0;
 }
 
@@ -57,6 +61,7 @@ static int extent_rows(struct meta_raw *r, uint64_t first, const struct meta__ex
 	uint32_t at = 0;
 	int err = 0;
 
+	ASSERT(first % META_CHUNK_BLOCKS == 0);
 	for (uint32_t i = 0; i < x->nruns; i++) {
 		struct meta_run run = meta__extent_run(x, i);
 
@@ -68,6 +73,7 @@ static int extent_rows(struct meta_raw *r, uint64_t first, const struct meta__ex
 				err = -EUCLEAN;
 		}
 	}
+	ASSERT(at <= x->nblocks);
 	return err;
 }
 
@@ -80,6 +86,7 @@ static int blocks(struct meta_raw *r, const struct meta_handle *h, struct meta__
 	uint32_t len;
 	int err = 0;
 
+	ASSERT(shard < r->geo.nshards);
 	meta__table_begin(t, "block", block_columns);
 	while (meta__raw_next(r, shard, &key, value, &len, &lost) == 0 &&
 	       meta__key_is_obj(&key, h, META__KIND_EXTENT)) {
@@ -101,6 +108,8 @@ int meta__dump_file(struct meta_raw *r, const char *arg, struct meta__table *t)
 
 	if (err)
 		return err;
+	ASSERT(arg);
+	ASSERT(r->over_log);
 	meta__raw_path_begin(&p, arg);
 	while ((rc = meta__raw_path_next(r, &p)) == 1)
 		h = p.name.handle;

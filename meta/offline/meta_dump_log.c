@@ -14,6 +14,7 @@ static const struct meta__column log_columns[] = {
 
 static const char *state_of(const struct meta__raw_log *l, const struct meta__raw_block *b)
 {
+	ASSERT(b->head.nblocks > 0);
 	if (b->why)
 		return b->why;
 	if (b->head.seq < l->first)
@@ -27,6 +28,8 @@ static const char *state_of(const struct meta__raw_log *l, const struct meta__ra
 
 static void block_row(struct meta_raw *r, const struct meta__raw_block *b, struct meta__table *t)
 {
+	ASSERT(b->zone < r->geo.nzones);
+	ASSERT(b->at + b->head.nblocks <= r->geo.zone_end);
 	meta__cell(t, b->head.seq);
 	meta__cell_place(t, meta__geo_zone_baddr(&r->geo, b->zone) + b->at);
 	meta__cell(t, b->head.nblocks);
@@ -37,6 +40,7 @@ static void block_row(struct meta_raw *r, const struct meta__raw_block *b, struc
 	meta__cell(t, b->head.records);
 	meta__cell(t, b->head.bytes);
 	meta__cell_text(t, "%s", state_of(&r->log, b));
+	ASSERT(t->at == 0);
 }
 
 /* The gap for which a mount would refuse the store. */
@@ -44,6 +48,8 @@ static void gap_row(struct meta_raw *r, struct meta__table *t)
 {
 	const struct meta__raw_log *l = &r->log;
 
+	ASSERT(l->broken);
+	ASSERT(l->last < max_u64(l->durable, l->known));
 	meta__cell(t, l->last + 1);
 	if (l->gap_baddr)
 		meta__cell_place(t, l->gap_baddr);
@@ -53,6 +59,7 @@ static void gap_row(struct meta_raw *r, struct meta__table *t)
 		meta__cell_text(t, "?");
 	meta__cell_text(t, "damaged or missing: there, or behind; %llu was durable",
 			(unsigned long long)max_u64(l->durable, l->known));
+	ASSERT(t->at == 0);
 }
 
 int meta__dump_log_zone(struct meta_raw *r, uint32_t zone, struct meta__table *t)
@@ -60,6 +67,8 @@ int meta__dump_log_zone(struct meta_raw *r, uint32_t zone, struct meta__table *t
 	const struct meta__raw_log *l = &r->log;
 	int err = l->broken && zone == META__ZONE_NONE ? -EUCLEAN : 0;
 
+	ASSERT(zone == META__ZONE_NONE || zone < r->geo.nzones);
+	ASSERT(l->blocks <= l->blocks_max);
 	meta__table_begin(t, "log", log_columns);
 	for (uint32_t i = 0; i < l->blocks; i++) {
 		if (zone != META__ZONE_NONE && l->block[i].zone != zone)
@@ -88,6 +97,8 @@ static int records(struct meta_raw *r, const struct meta__raw_block *b, struct m
 	uint64_t number = 1;
 	int err = 0, rc;
 
+	ASSERT(!b->why);
+	ASSERT(b->at > 0);
 	if (!zone)
 		return -ENOMEM;
 	meta__table_begin(t, "record", record_columns);
@@ -110,6 +121,7 @@ int meta__dump_log(struct meta_raw *r, const char *arg, struct meta__table *t)
 {
 	uint64_t seq;
 
+	ASSERT(r->log.wholes <= r->log.blocks);
 	if (!arg)
 		return meta__dump_log_zone(r, META__ZONE_NONE, t);
 	if (meta__dump_number(arg, UINT64_MAX, &seq))

@@ -3,7 +3,8 @@
  * Prints pages in words: one by its address, and the path of a key from root to leaf.
  *
  *  (1) A page with a wrong checksum proves nothing.  If its content is nevertheless consistent,
- *      it is printed, and called unproven.
+ *      it is printed, and called unproven
+ *      [test_meta_dump:changed_byte_of_a_page_is_named_and_its_records_are_called_unproven].
  */
 #include "meta/offline/meta_raw_internal.h"
 
@@ -26,12 +27,14 @@ static const struct meta__column inner_columns[] = {
 
 static void cell_gen(struct meta__table *t, uint64_t gen)
 {
+	ASSERT(t->column[t->at].name);
 	meta__cell_text(t, "%llu.%llu", (unsigned long long)(gen >> 32),
 			(unsigned long long)(gen & UINT32_MAX));
 }
 
 static void cell_key(struct meta__table *t, const struct meta_key *key)
 {
+	ASSERT(t->column[t->at].name);
 	meta__cell_text(t, "%llx.%llx.%u.%llx.%u.%llx", (unsigned long long)meta__key_dir(key),
 			(unsigned long long)meta__key_hash(key), (uint32_t)meta__key_class(key),
 			(unsigned long long)meta__key_uniq(key), (uint32_t)meta__key_kind(key),
@@ -42,6 +45,7 @@ static struct meta__page_want says_itself(const void *page)
 {
 	const struct meta_page_disk *h = page;
 
+	ASSERT(page);
 	return (struct meta__page_want){ .baddr = le64_get(h->baddr),
 					 .gen = le64_get(h->gen),
 					 .shard = le32_get(h->shard),
@@ -54,6 +58,7 @@ static void head_row(const void *page, uint64_t baddr, const char *why, struct m
 	struct meta_key first = { { le64_get(h->first.w[0]), le64_get(h->first.w[1]),
 				    le64_get(h->first.w[2]) } };
 
+	ASSERT(t->at == 0);
 	meta__cell_place(t, baddr);
 	meta__cell_text(t, "%s", why ? "damaged" : "whole");
 	meta__cell_place(t, le64_get(h->baddr));
@@ -67,6 +72,7 @@ static void head_row(const void *page, uint64_t baddr, const char *why, struct m
 	meta__cell_text(t, "%08x", crc32c((const uint8_t *)page + 4, META_PAGE_BYTES - 4));
 	cell_key(t, &first);
 	meta__cell_text(t, "%s", why ? why : "");
+	ASSERT(t->at == 0);
 }
 
 static int leaf_rows(const void *page, const char *what, struct meta__table *t)
@@ -74,6 +80,7 @@ static int leaf_rows(const void *page, const char *what, struct meta__table *t)
 	const uint32_t shard = le32_get(((const struct meta_page_disk *)page)->shard);
 	int err = 0;
 
+	ASSERT(meta__page_count(page) > 0);
 	meta__table_begin(t, what, leaf_columns);
 	for (uint32_t i = 0; i < meta__page_count(page); i++) {
 		struct meta_key key;
@@ -84,11 +91,13 @@ static int leaf_rows(const void *page, const char *what, struct meta__table *t)
 		if (meta__dump_record(t, shard, &key, false, value, len))
 			err = -EUCLEAN;
 	}
+	ASSERT(t->at == 0);
 	return err;
 }
 
 static void inner_rows(const void *page, const char *what, struct meta__table *t)
 {
+	ASSERT(meta__page_count(page) > 0);
 	meta__table_begin(t, what, inner_columns);
 	for (uint32_t i = 0; i < meta__page_count(page); i++) {
 		struct meta_key key;
@@ -100,6 +109,7 @@ static void inner_rows(const void *page, const char *what, struct meta__table *t
 		cell_gen(t, gen);
 		cell_key(t, &key);
 	}
+	ASSERT(t->at == 0);
 }
 
 static int page_rows(struct meta_raw *r, uint64_t baddr, uint8_t *page, struct meta__table *t)
@@ -108,6 +118,7 @@ static int page_rows(struct meta_raw *r, uint64_t baddr, uint8_t *page, struct m
 	const char *why = meta__page_check(page, &itself), *what = "record";
 	int err = 0;
 
+	ASSERT(page);
 	if (!why && itself.baddr != baddr)
 		why = "it belongs elsewhere";
 	else if (!why && itself.shard >= r->geo.nshards)
@@ -123,6 +134,7 @@ static int page_rows(struct meta_raw *r, uint64_t baddr, uint8_t *page, struct m
 		if (meta__page_check(page, &itself))
 			return err;
 	}
+	ASSERT(!why || err); /* (1) */
 	if (itself.level)
 		inner_rows(page, what, t);
 	else if (leaf_rows(page, what, t))
@@ -138,6 +150,7 @@ int meta__dump_page(struct meta_raw *r, const char *arg, struct meta__table *t)
 	char text[24];
 	int err;
 
+	ASSERT(arg);
 	if (!colon || (size_t)(colon - arg) >= sizeof(text))
 		return -EINVAL;
 	memcpy(text, arg, (size_t)(colon - arg));
@@ -173,6 +186,8 @@ static int way_rows(struct meta_raw *r, const char *of, uint32_t shard, const st
 	uint32_t len;
 	int err = meta__raw_get(r, shard, key, value, &len, &way);
 
+	ASSERT(shard < r->geo.nshards);
+	ASSERT(way.steps <= META_PAGE_LEVELS_MAX);
 	for (uint32_t i = 0; i < way.steps; i++) {
 		const struct meta__raw_step *s = &way.step[i];
 
@@ -187,6 +202,7 @@ static int way_rows(struct meta_raw *r, const char *of, uint32_t shard, const st
 		if (s->why)
 			err = -EUCLEAN;
 	}
+	ASSERT(t->at == 0);
 	return err == -EIO ? -EUCLEAN : err;
 }
 
@@ -208,6 +224,7 @@ static int follow(struct meta_raw *r, struct meta__raw_path *p, struct meta__tab
 		if (meta__dump_record(t, p->shard, &p->key, false, p->value, p->value_len))
 			err = -EUCLEAN;
 	}
+	ASSERT(rc <= 0);
 	if (rc == -EIO || rc == -ENOENT) { /* where it ended */
 		meta__table_begin(t, "way", way_columns);
 		if (way_rows(r, "not found", p->shard, &p->key, t) == -EUCLEAN)
@@ -229,6 +246,7 @@ int meta__dump_path(struct meta_raw *r, const char *arg, struct meta__table *t)
 		meta__table_begin(t, "way", way_columns);
 		return way_rows(r, "/", meta__dir_shard(&r->m, META_ROOT_DIR), &key, t);
 	}
+	ASSERT(r->over_log);
 	meta__raw_path_begin(&p, arg);
 	return follow(r, &p, t);
 }

@@ -19,14 +19,18 @@ __attribute__((format(printf, 2, 3))) static void say(struct words *w, const cha
 	va_list args;
 	int n;
 
+	ASSERT(w->used < sizeof(w->text));
 	va_start(args, fmt);
 	n = vsnprintf(w->text + w->used, sizeof(w->text) - w->used, fmt, args);
 	va_end(args);
 	w->used = min_u64(w->used + (n > 0 ? (uint32_t)n : 0), sizeof(w->text) - 1);
+	ASSERT(w->used < sizeof(w->text));
+	ASSERT(w->text[w->used] == '\0' || w->used == sizeof(w->text) - 1);
 }
 
 static void say_handle(struct words *w, const struct meta_handle *h)
 {
+	ASSERT(h);
 	say(w, "%llx.%llx.%llx", (unsigned long long)h->dir, (unsigned long long)h->hash,
 	    (unsigned long long)h->uniq);
 }
@@ -39,6 +43,7 @@ static int say_name(struct words *w, const struct meta_key *key, const void *val
 
 	if (meta__name_parse(key, value, len, &n))
 		return -EUCLEAN;
+	ASSERT(n.type < ARRAY_LEN(types));
 	say(w, "'%.*s' is %s ", (int)n.len, n.bytes, types[n.type]);
 	say_handle(w, &n.handle);
 	if (n.child)
@@ -54,6 +59,7 @@ static int say_inode(struct words *w, uint32_t shard, const struct meta_key *key
 
 	if (meta__inode_parse(shard, &h, value, len, &in))
 		return -EUCLEAN;
+	ASSERT(in.type < ARRAY_LEN(types));
 	say(w, "%s, mode %04o, uid %u, gid %u, names %u, size %llu, blocks %llu", types[in.type],
 	    in.mode, in.uid, in.gid, in.nlink, (unsigned long long)in.size,
 	    (unsigned long long)in.blocks);
@@ -105,6 +111,7 @@ static int say_extent(struct words *w, const void *value, uint32_t len)
 				say(w, " %08x", le32_get(crc));
 		}
 	}
+	ASSERT(at <= x.nblocks);
 	return 0;
 }
 
@@ -118,6 +125,8 @@ static int say_xattr(struct words *w, uint64_t index, const void *value, uint32_
 	}
 	if (meta__xattr_parse(value, len, &x))
 		return -EUCLEAN;
+	ASSERT((index & 0xff) == 0);
+	ASSERT(x.name_len > 0);
 	say(w, "'%.*s', %u bytes", (int)x.name_len, x.name, x.value_len);
 	if (!x.value)
 		say(w, " in pieces");
@@ -130,6 +139,7 @@ static int say_dir(struct words *w, const void *value, uint32_t len)
 
 	if (meta__dir_parse(value, len, &d))
 		return -EUCLEAN;
+	ASSERT(value);
 	say(w, "%llu names, %llu of directories, parent %llx, inode ", (unsigned long long)d.count,
 	    (unsigned long long)d.subdirs, (unsigned long long)d.parent);
 	say_handle(w, &d.inode);
@@ -146,6 +156,7 @@ static int say_dir(struct words *w, const void *value, uint32_t len)
 
 static void say_sums(struct words *w, const char *what, const struct meta__sums *s)
 {
+	ASSERT(what);
 	say(w, "%s %llu entries, %llu directories, %llu bytes, %llu blocks", what,
 	    (unsigned long long)s->entries, (unsigned long long)s->dirs,
 	    (unsigned long long)s->bytes, (unsigned long long)s->blocks);
@@ -157,6 +168,7 @@ static int say_totals(struct words *w, const void *value, uint32_t len)
 
 	if (meta__totals_parse(value, len, &t))
 		return -EUCLEAN;
+	ASSERT(value);
 	say_sums(w, "below", &t.below);
 	say_sums(w, "; passed up", &t.passed);
 	return 0;
@@ -168,6 +180,7 @@ static int say_links(struct words *w, const void *value, uint32_t len)
 
 	if (meta__links_parse(value, len, &names))
 		return -EUCLEAN;
+	ASSERT(value);
 	say(w, "%llu names", (unsigned long long)names);
 	return 0;
 }
@@ -178,6 +191,7 @@ static int say_orphan(struct words *w, const void *value, uint32_t len)
 
 	if (meta__orphan_parse(value, len, &o))
 		return -EUCLEAN;
+	ASSERT(value);
 	say_handle(w, &o.handle);
 	if (o.mount_epoch)
 		say(w, ", held by mount %llu", (unsigned long long)o.mount_epoch);
@@ -190,6 +204,7 @@ static int say_pending(struct words *w, const void *value, uint32_t len)
 
 	if (len != sizeof(round))
 		return -EUCLEAN;
+	ASSERT(value);
 	memcpy(&round, value, sizeof(round));
 	say(w, "round %llu", (unsigned long long)le64_get(round));
 	return 0;
@@ -201,6 +216,7 @@ static int say_zone(struct words *w, const void *value, uint32_t len)
 
 	if (len != sizeof(live))
 		return -EUCLEAN;
+	ASSERT(value);
 	memcpy(&live, value, sizeof(live));
 	say(w, "%llu blocks live", (unsigned long long)le64_get(live));
 	return 0;
@@ -213,6 +229,7 @@ static int say_receipt(struct words *w, const struct meta_key *key, const void *
 
 	if (meta__receipt_check(&mut) || len > sizeof(words))
 		return -EUCLEAN;
+	ASSERT(len <= sizeof(words));
 	memcpy(words, value, len);
 	say(w, "slot %u, number %llu", (uint32_t)meta__key_kind(key) & 63,
 	    (unsigned long long)meta__key_index(key));
@@ -228,6 +245,7 @@ static const char *kind_of(const struct meta_key *key)
 	static const char *const stores[] = { "zone", "orphan", "receipt", "pending" };
 	uint32_t class_ = meta__key_class(key), kind = meta__key_kind(key);
 
+	ASSERT(META__CLASS_PENDING - META__CLASS_ZONE < ARRAY_LEN(stores));
 	if (meta__key_dir(key) == 0)
 		return class_ >= META__CLASS_ZONE && class_ <= META__CLASS_PENDING
 			       ? stores[class_ - META__CLASS_ZONE]
@@ -242,6 +260,8 @@ static const char *kind_of(const struct meta_key *key)
 static int say_object(struct words *w, uint32_t shard, const struct meta_key *key,
 		      const void *value, uint32_t len)
 {
+	ASSERT(meta__key_class(key) == META__CLASS_OBJ);
+	ASSERT(meta__key_dir(key) != 0);
 	switch (meta__key_kind(key)) {
 	case META__KIND_INODE:
 		return say_inode(w, shard, key, value, len);
@@ -270,6 +290,7 @@ static int say_value(struct words *w, uint32_t shard, const struct meta_key *key
 {
 	if (kind_of(key)[0] == '?')
 		return -EUCLEAN;
+	ASSERT(w->used == 0);
 	switch (meta__key_class(key)) {
 	case META__CLASS_NAME:
 		return say_name(w, key, value, len);
@@ -314,4 +335,5 @@ int meta__dump_record(struct meta__table *t, uint32_t shard, const struct meta_k
 	}
 	meta__cell_text(t, "%s", w.text);
 	return err;
+	ASSERT(w.used < sizeof(w.text));
 }

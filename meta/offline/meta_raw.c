@@ -5,9 +5,10 @@
  *   superblocks --> geometry --> places of roots, headers of zones --> trees, log
  *
  *  (1) Everything is read by the store's own parsers, each copy separately; a damaged one
- *      is remembered as such, and the next one is read.
+ *      is remembered as such, and the next one is read
+ *      [test_meta_dump:changed_byte_of_a_superblock_is_named_by_its_field].
  *  (2) A superblock's geometry is accepted only when the present drives have the size that
- *      it states, and the missing ones are not out of proportion to them.
+ *      it states, and the missing ones are not out of proportion to them [fuzz_meta_dump].
  */
 #include "meta/offline/meta_raw_internal.h"
 
@@ -20,9 +21,12 @@ int meta__raw_read(struct meta_raw *r, uint64_t baddr, uint32_t nblocks, void *b
 	uint32_t d = META_BADDR_DRIVE(baddr);
 	uint64_t block = META_BADDR_BLOCK(baddr);
 
+	ASSERT(nblocks > 0);
+	ASSERT(buf);
 	if (d >= META_DRIVES_MAX || r->drive_at[d] == META__RAW_NOWHERE)
 		return -ENODEV;
 	d = r->drive_at[d];
+	ASSERT(d < r->from.count);
 	if (block >= r->from.nblocks[d] || nblocks > r->from.nblocks[d] - block)
 		return -ENXIO;
 	return r->from.read(r->from.arg, d, block, nblocks, buf);
@@ -36,11 +40,14 @@ static void read_super(struct meta_raw *r, uint32_t d, uint32_t copy)
 	struct meta__raw_super *s = &r->super[d][copy];
 	uint64_t at = copy ? r->from.nblocks[d] - 1 : 0;
 
+	ASSERT(d < r->from.count);
+	ASSERT(copy < 2);
 	s->err = r->from.nblocks[d] == 0 ? -ENXIO : r->from.read(r->from.arg, d, at, 1, block);
 	if (s->err)
 		(void)snprintf(s->why, sizeof(s->why), "cannot be read: %s", strerror(-s->err));
 	else
 		s->err = meta__super_parse(block, &s->s, s->why);
+	ASSERT(s->err <= 0);
 }
 
 /* (2): of the drives that are there, those that say which they are. */
@@ -48,6 +55,7 @@ static bool fits_drives(const struct meta_raw *r, const struct meta__super *s)
 {
 	uint64_t there = 0, all = 0;
 
+	ASSERT(s->ndrives <= META_DRIVES_MAX);
 	for (uint32_t i = 0; i < 2 * r->from.count; i++) {
 		const struct meta__raw_super *x = &r->super[i / 2][i % 2];
 		uint64_t nblocks = r->from.nblocks[i / 2];
@@ -69,6 +77,7 @@ static const struct meta__super *newest_super(const struct meta_raw *r)
 {
 	const struct meta__super *chosen = NULL;
 
+	ASSERT(r->from.count <= META_DRIVES_MAX);
 	for (uint32_t i = 0; i < 2 * r->from.count; i++) {
 		const struct meta__raw_super *s = &r->super[i / 2][i % 2];
 
@@ -100,11 +109,13 @@ static const struct meta__super *choose_super(struct meta_raw *r)
 		    chosen->drive_state[s->s.drive] != DRIVE_GONE)
 			r->drive_at[s->s.drive] = i / 2;
 	}
+	ASSERT(!chosen || chosen->ndrives > 0);
 	return chosen;
 }
 
 static bool is_placed(const struct meta_raw *r, uint32_t d)
 {
+	ASSERT(d < r->from.count);
 	for (uint32_t i = 0; i < META_DRIVES_MAX; i++)
 		if (r->drive_at[i] == d)
 			return true;
@@ -114,6 +125,7 @@ static bool is_placed(const struct meta_raw *r, uint32_t d)
 /* A drive with both superblocks lost is the missing one, if it has its size. */
 static void place_rest(struct meta_raw *r, const struct meta__super *s)
 {
+	ASSERT(r->from.count <= META_DRIVES_MAX);
 	for (uint32_t d = 0; d < r->from.count; d++)
 		for (uint32_t i = 0; i < s->ndrives && !is_placed(r, d); i++)
 			if (r->drive_at[i] == META__RAW_NOWHERE &&
@@ -141,6 +153,7 @@ static void read_root(struct meta_raw *r, uint32_t shard)
 	uint8_t block[META__BLOCK];
 	struct meta__raw_root *root = &r->root[shard];
 
+	ASSERT(shard < r->geo.nshards);
 	root->slot = root->copy = -1;
 	for (int i = 0; i < 4; i++) {
 		int slot = i >> 1, copy = i & 1, *err = &root->err[slot][copy];
@@ -159,6 +172,7 @@ static void read_root(struct meta_raw *r, uint32_t shard)
 			root->copy = copy;
 		}
 	}
+	ASSERT((root->slot < 0) == (root->copy < 0));
 	root->lost = (root->err[0][0] && root->err[0][1]) || (root->err[1][0] && root->err[1][1]);
 }
 
@@ -167,6 +181,7 @@ static void read_header(struct meta_raw *r, uint32_t zone)
 	uint8_t block[META__BLOCK];
 	struct meta__raw_zone *z = &r->zone[zone];
 
+	ASSERT(zone < r->geo.nzones);
 	z->copy = -1;
 	for (int copy = 0; copy < 2; copy++) {
 		uint64_t baddr = meta__geo_zone_head(&r->geo, zone, (uint32_t)copy);
@@ -178,6 +193,7 @@ static void read_header(struct meta_raw *r, uint32_t zone)
 		    (z->copy < 0 || z->seen[copy].incarnation > z->seen[z->copy].incarnation))
 			z->copy = copy;
 	}
+	ASSERT(z->copy < 2);
 }
 
 const struct meta__root_seen *meta__raw_root(const struct meta_raw *r, uint32_t shard)
@@ -202,6 +218,7 @@ const void *meta__raw_page(struct meta_raw *r, const struct meta__page_want *wan
 	struct meta__page_want *is = &r->page_is[at];
 	uint8_t *page = r->pages + (size_t)at * META_PAGE_BYTES;
 
+	ASSERT(at < META__RAW_PAGES);
 	if (is->baddr != want->baddr || is->gen != want->gen || is->shard != want->shard ||
 	    is->level != want->level) {
 		*is = *want;
@@ -221,6 +238,7 @@ const uint8_t *meta__raw_zone_bytes(struct meta_raw *r, uint32_t zone)
 	const uint32_t piece = 64;
 	uint64_t baddr = meta__geo_zone_baddr(&r->geo, zone);
 
+	ASSERT(zone < r->geo.nzones);
 	if (!r->zone_buf)
 		r->zone_buf = aligned_alloc(4096, (size_t)r->geo.zone_blocks * META__BLOCK);
 	for (uint32_t at = 0; r->zone_buf && at < r->geo.zone_blocks; at += piece) {
@@ -264,6 +282,7 @@ static int read_all(struct meta_raw *r)
 		if (meta__geo_zone_there(&r->geo, i))
 			read_header(r, i);
 	}
+	ASSERT(r->geo.nshards > 0);
 	return meta__raw_log_scan(r);
 }
 
@@ -275,6 +294,7 @@ int meta_raw_open(struct meta_raw **out, const struct meta_raw_drives *drives)
 	ASSERT(drives->count <= META_DRIVES_MAX);
 	if (!r)
 		return -ENOMEM;
+	ASSERT(drives->read);
 	r->from = *drives;
 	for (uint32_t i = 0; i < META__RAW_PAGES; i++) {
 		r->page_is[i].baddr = UINT64_MAX;
@@ -304,5 +324,6 @@ void meta_raw_close(struct meta_raw *r)
 
 const char *meta_raw_problem(const struct meta_raw *r)
 {
+	ASSERT(memchr(r->problem, '\0', sizeof(r->problem)));
 	return r->problem;
 }

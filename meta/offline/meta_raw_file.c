@@ -2,7 +2,8 @@
 /*
  * Names, files and attributes of an unmounted store, from its trees and the records over them.
  *
- *  (1) Every byte returned is verified by a checksum: a page's, the log's, or its block's.
+ *  (1) Every byte returned is verified by a checksum: a page's, the log's, or its block's
+ *      [sim/rot].
  */
 #include "meta/offline/meta_raw_internal.h"
 
@@ -17,12 +18,14 @@ static int next_record(struct meta_raw *r, struct meta_raw_place *at, struct met
 	uint64_t lost = 0;
 	int err;
 
+	ASSERT(at->shard < r->geo.nshards);
 	memcpy(key->w, at->key, sizeof(key->w));
 	err = meta__raw_next(r, at->shard, key, value, len, &lost);
 	if (err)
 		return err;
 	after = meta__key_next(*key);
 	memcpy(at->key, after.w, sizeof(at->key));
+	ASSERT(meta__key_cmp(&after, key) > 0); /* ... so a walk ends */
 	return 0;
 }
 
@@ -34,6 +37,7 @@ static int one_record(struct meta_raw *r, const struct meta_handle *h, enum meta
 	struct meta__raw_way way;
 	int err;
 
+	ASSERT(doubt);
 	r->doubt = false;
 	err = meta__raw_get(r, meta__dir_shard(&r->m, h->dir), &key, value, len, &way);
 	*doubt |= r->doubt;
@@ -47,6 +51,7 @@ static void entries_begin(const struct meta_raw *r, uint64_t dir, struct meta_ra
 {
 	const struct meta_key begin = meta__key(dir, 0, META__CLASS_NAME, 0, META__KIND_NONE, 0);
 
+	ASSERT(dir != 0);
 	memcpy(at->key, begin.w, sizeof(at->key));
 	at->shard = meta__dir_shard(&r->m, dir);
 }
@@ -58,6 +63,7 @@ static uint64_t next_part(struct meta_raw *r, uint64_t dir)
 	const uint32_t from = meta__is_part(dir) ? meta__part_index(dir) + 1 : 0;
 	const uint32_t left = meta__raw_parts(r, whole) >> from << from;
 
+	ASSERT(from <= META__PARTS);
 	return left ? meta__part_at(whole, (uint32_t)__builtin_ctz(left)) : 0;
 }
 
@@ -87,6 +93,8 @@ int meta_raw_entry_next(struct meta_raw *r, uint64_t dir, struct meta_raw_place 
 		    meta__name_parse(&key, value, len, &n) ||
 		    meta__name_hash(&r->m, dir, n.bytes, n.len) != meta__key_hash(&key))
 			continue;
+		ASSERT(n.len > 0);
+		ASSERT(n.len <= META_NAME_MAX);
 		*out = (struct meta_raw_entry){
 			.handle = n.handle, .type = n.type, .dir = n.child, .doubt = r->doubt
 		};
@@ -99,6 +107,8 @@ int meta_raw_entry_next(struct meta_raw *r, uint64_t dir, struct meta_raw_place 
 
 static void attr_of(const struct meta__inode *in, struct meta_attr *out)
 {
+	ASSERT(in->type >= META_TYPE_FILE);
+	ASSERT(in->type <= META_TYPE_SYMLINK);
 	*out = (struct meta_attr){
 		.handle = in->handle,
 		.ino = meta__inode_ino(in->shard, &in->handle),
@@ -126,6 +136,7 @@ int meta_raw_object_next(struct meta_raw *r, struct meta_raw_place *at, struct m
 	struct meta__inode in;
 	uint32_t len;
 
+	ASSERT(at->shard <= r->geo.nshards);
 	while (at->shard < r->geo.nshards) {
 		const uint32_t shard = at->shard;
 		struct meta_handle h;
@@ -151,6 +162,7 @@ static int get_inode(struct meta_raw *r, const struct meta_handle *h, void *valu
 {
 	uint32_t len;
 
+	ASSERT(doubt);
 	if (one_record(r, h, META__KIND_INODE, 0, value, &len, doubt) ||
 	    meta__inode_parse(meta__dir_shard(&r->m, h->dir), h, value, len, in))
 		return -ENOENT;
@@ -164,6 +176,7 @@ int meta_raw_attr(struct meta_raw *r, const struct meta_handle *h, struct meta_a
 	struct meta__inode in;
 	int err;
 
+	ASSERT(out);
 	*doubt = false;
 	err = get_inode(r, h, value, &in, doubt);
 	if (!err)
@@ -179,6 +192,8 @@ static int read_tail(struct meta_raw *r, const struct meta_handle *h, const stru
 {
 	uint32_t have = 0;
 
+	ASSERT(block != META_NO_TAIL);
+	ASSERT(in->tail_len <= META__BLOCK);
 	memset(out, 0, META__BLOCK);
 	while (have < in->tail_len) {
 		uint8_t value[META_VALUE_MAX];
@@ -188,6 +203,7 @@ static int read_tail(struct meta_raw *r, const struct meta_handle *h, const stru
 		if (one_record(r, h, META__KIND_TAIL, index, value, &len, doubt) ||
 		    len != min_u32(in->tail_len - have, META__TAIL_PIECE))
 			return -EIO;
+		ASSERT(have + len <= META__BLOCK);
 		memcpy(out + have, value, len);
 		have += len;
 	}
@@ -205,6 +221,7 @@ static uint64_t tail_block(struct meta_raw *r, const struct meta_handle *h)
 	if (meta__raw_next(r, meta__dir_shard(&r->m, h->dir), &key, value, &len, &lost) ||
 	    !meta__key_is_obj(&key, h, META__KIND_TAIL))
 		return META_NO_TAIL;
+	ASSERT(meta__key_kind(&key) == META__KIND_TAIL);
 	return meta__key_index(&key) / META__TAIL_PIECES;
 }
 
@@ -219,6 +236,7 @@ static bool extent_block(struct meta_raw *r, const struct meta_handle *h,
 	uint64_t lost = 0;
 	uint32_t len;
 
+	ASSERT(in->type == META_TYPE_FILE);
 	for (;; key = meta__key_next(key)) {
 		struct meta__extent x;
 		uint64_t at;
@@ -245,6 +263,7 @@ static bool extent_block(struct meta_raw *r, const struct meta_handle *h,
 				*index = at + slot;
 				*baddr = run.baddr + k;
 				*doubt |= r->doubt;
+				ASSERT(slot < x.nblocks);
 				return true;
 			}
 		}
@@ -278,6 +297,7 @@ int meta_raw_block_next(struct meta_raw *r, const struct meta_handle *h, uint64_
 	if (!has)
 		return -ENOENT;
 	*index = at;
+	ASSERT(baddr);
 	if (meta__raw_read(r, baddr, 1, block))
 		return -EIO;
 	return crc32c(block, META__BLOCK) == crc ? 0 : -EIO; /* (1) */
@@ -295,6 +315,7 @@ int meta_raw_link(struct meta_raw *r, const struct meta_handle *h, char *text)
 	if (get_inode(r, h, value, &in, &doubt) || in.type != META_TYPE_SYMLINK ||
 	    in.size > META_PATH_MAX)
 		return -EIO;
+	ASSERT(in.size <= META_PATH_MAX);
 	text[in.size] = 0;
 	if (in.inline_len) {
 		memcpy(text, in.inline_bytes, in.inline_len);
@@ -307,6 +328,7 @@ int meta_raw_link(struct meta_raw *r, const struct meta_handle *h, char *text)
 			       &doubt) ||
 		    len != min_u64(in.size - have, META__LINK_PIECE))
 			return -EIO;
+		ASSERT(have + len <= in.size);
 		memcpy(text + have, value, len);
 		have += len;
 	}
@@ -320,6 +342,7 @@ static int xattrs_end(struct meta_raw *r, const struct meta_handle *h, uint32_t 
 	struct meta__inode in;
 	bool doubt = false;
 
+	ASSERT(r->geo.nshards > 0);
 	return get_inode(r, h, value, &in, &doubt) == 0 && in.xattrs > seen ? -EUCLEAN : -ENOENT;
 }
 
@@ -345,6 +368,8 @@ int meta_raw_xattr_next(struct meta_raw *r, const struct meta_handle *h, struct 
 	} while (meta__key_index(&key) & 0xff || meta__xattr_parse(head, len, &x));
 	doubt = r->doubt;
 	at->seen++;
+	ASSERT(x.name_len <= META_XATTR_NAME_MAX);
+	ASSERT(x.value_len <= META_XATTR_MAX);
 	memcpy(name, x.name, x.name_len);
 	name[x.name_len] = 0;
 	*value_len = x.value_len;
@@ -355,6 +380,7 @@ int meta_raw_xattr_next(struct meta_raw *r, const struct meta_handle *h, struct 
 			       &doubt) ||
 		    len != min_u32(x.value_len - have, META__XATTR_PIECE))
 			return -EIO;
+		ASSERT(have + len <= x.value_len);
 		memcpy((uint8_t *)value + have, piece, len);
 		have += len;
 	}

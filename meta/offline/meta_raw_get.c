@@ -19,6 +19,8 @@
 static void step_inner(const void *page, const struct meta_key *key, struct meta__raw_step *s,
 		       struct meta__raw_step *below)
 {
+	ASSERT(s->page.level > 0);
+	ASSERT(s->count > 0);
 	s->pos = meta__inner_find(page, key);
 	*below = (struct meta__raw_step){
 		.page = { .shard = s->page.shard, .level = s->page.level - 1 },
@@ -31,6 +33,8 @@ static void step_inner(const void *page, const struct meta_key *key, struct meta
 		below->has_hi = true;
 		below->hi = meta__inner_key(page, s->pos + 1);
 	}
+	ASSERT(s->pos < s->count);
+	ASSERT(below->page.level < s->page.level); /* (1) */
 }
 
 const void *meta__raw_go(struct meta_raw *r, uint32_t shard, const struct meta_key *key,
@@ -45,6 +49,7 @@ const void *meta__raw_go(struct meta_raw *r, uint32_t shard, const struct meta_k
 							  .gen = root->root.root_gen,
 							  .shard = shard,
 							  .level = root->root.height - 1 } };
+	ASSERT(root->root.height <= META_PAGE_LEVELS_MAX);
 	for (;;) {
 		struct meta__raw_step *s = &way->step[way->steps++];
 		const void *page = meta__raw_page(r, &s->page, &s->why);
@@ -52,6 +57,8 @@ const void *meta__raw_go(struct meta_raw *r, uint32_t shard, const struct meta_k
 		if (!page)
 			return NULL;
 		s->count = meta__page_count(page);
+		ASSERT(s->page.level >= level);
+		ASSERT(way->steps <= root->root.height - level);
 		if (s->page.level == level)
 			return page;
 		step_inner(page, key, s, s + 1);
@@ -66,6 +73,7 @@ static const struct meta__raw_over *over_at(const struct meta_raw *r, uint32_t s
 {
 	uint64_t lo = 0, hi = r->overs;
 
+	ASSERT(shard < r->geo.nshards);
 	while (lo < hi) {
 		uint64_t mid = lo + (hi - lo) / 2;
 		const struct meta__raw_over *o = &r->over[mid];
@@ -75,12 +83,15 @@ static const struct meta__raw_over *over_at(const struct meta_raw *r, uint32_t s
 		else
 			hi = mid;
 	}
+	ASSERT(lo <= r->overs);
 	return lo < r->overs && r->over[lo].shard == shard ? &r->over[lo] : NULL;
 }
 
 static void over_value(struct meta_raw *r, const struct meta__raw_over *o, void *value,
 		       uint32_t *value_len)
 {
+	ASSERT(o->value_len <= META_VALUE_MAX);
+	ASSERT(o->value_at + o->value_len <= r->over_used);
 	r->doubt |= o->doubt;
 	*value_len = o->value_len;
 	if (o->value_len)
@@ -93,6 +104,7 @@ static void copy_value(const void *leaf, uint32_t pos, void *value, uint32_t *va
 {
 	const void *from;
 
+	ASSERT(pos < meta__page_count(leaf));
 	meta__leaf_value(leaf, pos, &from, value_len);
 	ASSERT(*value_len <= META_VALUE_MAX);
 	if (*value_len)
@@ -125,6 +137,7 @@ int meta__raw_get(struct meta_raw *r, uint32_t shard, const struct meta_key *key
 static int tree_next(struct meta_raw *r, uint32_t shard, struct meta_key *key, void *value,
 		     uint32_t *value_len, uint64_t *lost)
 {
+	ASSERT(shard < r->geo.nshards);
 	for (;;) {
 		struct meta__raw_way way;
 		const void *leaf = meta__raw_go(r, shard, key, 0, &way);
@@ -162,6 +175,7 @@ int meta__raw_next(struct meta_raw *r, uint32_t shard, struct meta_key *key, voi
 			*key = in_tree;
 			return err;
 		}
+		ASSERT(meta__key_cmp(&o->key, key) >= 0); /* (1) */
 		*key = o->key;
 		if (!o->del) {
 			over_value(r, o, value, value_len);
@@ -181,6 +195,7 @@ uint32_t meta__raw_parts(struct meta_raw *r, uint64_t dir)
 
 	if (!meta__may_spread(dir))
 		return 0;
+	ASSERT(!meta__is_part(dir));
 	r->doubt = false;
 	if (meta__raw_get(r, meta__dir_shard(&r->m, dir), &key, value, &len, &way) || r->doubt ||
 	    meta__dir_parse(value, len, &d))
@@ -192,6 +207,7 @@ uint32_t meta__raw_parts(struct meta_raw *r, uint64_t dir)
 
 void meta__raw_path_begin(struct meta__raw_path *p, const char *path)
 {
+	ASSERT(path);
 	memset(p, 0, sizeof(*p));
 	p->rest = path;
 	p->dir = META_ROOT_DIR;
@@ -203,6 +219,8 @@ static int find_in(struct meta_raw *r, struct meta__raw_path *p, uint64_t dir, u
 {
 	uint64_t lost = 0;
 
+	ASSERT(len > 0);
+	ASSERT(len <= META_NAME_MAX);
 	p->shard = meta__dir_shard(&r->m, dir);
 	p->key = meta__key(dir, hash, META__CLASS_NAME, 0, META__KIND_NONE, 0);
 	for (struct meta_key key = p->key;; key = meta__key_next(key)) {
@@ -227,6 +245,8 @@ static int find_name(struct meta_raw *r, struct meta__raw_path *p, const char *n
 	const struct meta_key key = p->key;
 	const uint32_t shard = p->shard;
 
+	ASSERT(len > 0);
+	ASSERT(!meta__is_part(p->dir));
 	if (err == 0 || !(meta__raw_parts(r, p->dir) >> meta__part_index(part) & 1))
 		return err;
 	rc = find_in(r, p, part, hash, name, len);
@@ -252,6 +272,7 @@ int meta__raw_path_next(struct meta_raw *r, struct meta__raw_path *p)
 	len = (uint32_t)strcspn(p->rest, "/");
 	if (len > META_NAME_MAX)
 		return -ENOENT;
+	ASSERT(len > 0);
 	err = find_name(r, p, p->rest, len);
 	if (err)
 		return err;

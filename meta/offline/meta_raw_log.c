@@ -7,7 +7,8 @@
  *                          ^trim ^gap      known: durable according to some block or root
  *
  *  (1) A change over a tree takes precedence over the tree; of several the last one.
- *  (2) Blocks after a gap are shown, and not used: a mount would not replay them.
+ *  (2) Blocks after a gap are shown, and not used: a mount would not replay them
+ *      [test_meta_dump:changed_byte_of_a_log_block_is_named_and_so_is_the_gap].
  *  (3) Zones of the same order are copies: all of their blocks are shown, one of each is used.
  */
 #include "meta/offline/meta_raw_internal.h"
@@ -21,6 +22,7 @@
 /* A root that is surely its shard's newest: an older one may name a log of an earlier mount. */
 static const struct meta__root_seen *sure_root(const struct meta_raw *r, uint32_t shard)
 {
+	ASSERT(shard < r->geo.nshards);
 	return r->root[shard].lost ? NULL : meta__raw_root(r, shard);
 }
 
@@ -29,6 +31,7 @@ static uint64_t newest_epoch(const struct meta_raw *r)
 {
 	uint64_t newest = 0;
 
+	ASSERT(r->zone);
 	for (uint32_t i = 0; i < r->geo.nzones; i++) {
 		const struct meta__zone_seen *z = meta__raw_zone(r, i);
 
@@ -43,6 +46,7 @@ static void ask_roots(struct meta_raw *r)
 {
 	struct meta__raw_log *l = &r->log;
 
+	ASSERT(l->blocks == 0);
 	l->epoch = UINT64_MAX;
 	for (uint32_t i = 0; i < r->geo.nshards; i++) {
 		const struct meta__root_seen *s = sure_root(r, i);
@@ -67,6 +71,7 @@ static bool is_of_log(const struct meta_raw *r, uint32_t zone)
 {
 	const struct meta__zone_seen *z = meta__raw_zone(r, zone);
 
+	ASSERT(zone < r->geo.nzones);
 	return z && z->kind == META__ZONE_LOG && z->epoch == r->log.epoch;
 }
 
@@ -75,6 +80,7 @@ static int find_zones(struct meta_raw *r)
 	struct meta__raw_log *l = &r->log;
 	uint64_t newest = 0, oldest = 0;
 
+	ASSERT(!l->zone);
 	l->zone = calloc(r->geo.nzones, sizeof(*l->zone));
 	if (!l->zone)
 		return -ENOMEM;
@@ -92,6 +98,7 @@ static int find_zones(struct meta_raw *r)
 		for (; k && meta__raw_zone(r, l->zone[k - 1])->order > meta__raw_zone(r, i)->order;
 		     k--)
 			l->zone[k] = l->zone[k - 1];
+		ASSERT(l->zones < r->geo.nzones);
 		l->zone[k] = i;
 		l->zones++;
 	}
@@ -102,6 +109,7 @@ static int find_zones(struct meta_raw *r)
 
 static struct meta__raw_block *block_new(struct meta__raw_log *l)
 {
+	ASSERT(l->blocks <= l->blocks_max);
 	if (l->blocks == l->blocks_max) {
 		uint32_t max = l->blocks_max ? 2 * l->blocks_max : 64;
 		struct meta__raw_block *block = realloc(l->block, max * sizeof(*block));
@@ -121,6 +129,8 @@ static int scan_zone(struct meta_raw *r, uint32_t zone)
 	uint64_t tag = meta__log_tag(&r->m, z->epoch, z->order);
 	const uint8_t *bytes = meta__raw_zone_bytes(r, zone);
 
+	ASSERT(z);
+	ASSERT(z->kind == META__ZONE_LOG);
 	if (!bytes)
 		return -ENOMEM;
 	for (uint32_t at = 1; at < r->geo.zone_end;) {
@@ -139,6 +149,8 @@ static int scan_zone(struct meta_raw *r, uint32_t zone)
 		if (!to)
 			return -ENOMEM;
 		*to = b;
+		ASSERT(b.head.nblocks > 0);
+		ASSERT(at + b.head.nblocks <= r->geo.zone_end);
 		at += b.head.nblocks;
 	}
 	return 0;
@@ -149,6 +161,8 @@ static int by_seq(const void *a, const void *b)
 	const struct meta__raw_block *x = *(struct meta__raw_block *const *)a;
 	const struct meta__raw_block *y = *(struct meta__raw_block *const *)b;
 
+	ASSERT(!x->why);
+	ASSERT(!y->why);
 	if (x->head.seq != y->head.seq)
 		return x->head.seq < y->head.seq ? -1 : 1;
 	return x < y ? -1 : x > y; /* of copies the first */
@@ -171,6 +185,7 @@ static int choose(struct meta_raw *r)
 		if (kept == 0 || l->whole[kept - 1]->head.seq != l->whole[i]->head.seq)
 			l->whole[kept++] = l->whole[i];
 	l->wholes = kept;
+	ASSERT(kept <= l->blocks);
 	return 0;
 }
 
@@ -180,6 +195,7 @@ static void judge(struct meta_raw *r)
 	struct meta__raw_log *l = &r->log;
 	uint64_t end = l->zones ? meta__geo_zone_baddr(&r->geo, l->zone[0]) + 1 : 0;
 
+	ASSERT(l->wholes <= l->blocks);
 	for (uint32_t i = 0; i < l->blocks; i++) {
 		l->durable = max_u64(l->durable, l->block[i].head.durable);
 		l->trim = max_u64(l->trim, l->block[i].head.trim);
@@ -195,6 +211,7 @@ static void judge(struct meta_raw *r)
 			l->last++;
 		end = meta__geo_zone_baddr(&r->geo, b->zone) + b->at + b->head.nblocks;
 	}
+	ASSERT(l->last + 1 >= l->first);
 	l->broken = l->last < max_u64(l->durable, l->known);
 	l->gap_baddr = end;
 }
@@ -203,6 +220,7 @@ int meta__raw_log_scan(struct meta_raw *r)
 {
 	int err;
 
+	ASSERT(!r->over_log);
 	ask_roots(r);
 	err = find_zones(r);
 	for (uint32_t i = 0; !err && i < r->log.zones; i++)
@@ -220,6 +238,7 @@ static bool grow(void **p, uint64_t *max, uint64_t want, size_t each)
 {
 	void *more;
 
+	ASSERT(each > 0);
 	if (want <= *max)
 		return true;
 	want = max_u64(want, 2 * *max);
@@ -238,6 +257,7 @@ int meta__raw_over_add(struct meta_raw *r, uint32_t shard, const struct meta_key
 	bool good = grow(&over, &r->overs_max, r->overs + 1, sizeof(*r->over)) &&
 		    grow(&bytes, &r->over_max, r->over_used + META_VALUE_MAX, 1);
 
+	ASSERT(shard < r->geo.nshards);
 	r->over = over;
 	r->over_bytes = bytes;
 	if (!good)
@@ -260,6 +280,7 @@ int meta__raw_over_doubt(struct meta_raw *r, uint32_t shard, const struct meta_k
 {
 	int err = meta__raw_over_add(r, shard, key, false, value, value_len, order);
 
+	ASSERT(err || r->overs > 0);
 	if (!err)
 		r->over[r->overs - 1].doubt = true;
 	return err;
@@ -290,6 +311,8 @@ void meta__raw_over_sort(struct meta_raw *r)
 		if (i + 1 < r->overs && next->shard == r->over[i].shard &&
 		    meta__key_cmp(&next->key, &r->over[i].key) == 0)
 			continue;
+		ASSERT(kept == 0 ||
+		       by_key(&r->over[kept - 1], &r->over[i]) < 0); /* (1): one of each key */
 		r->over[kept++] = r->over[i];
 	}
 	r->overs = kept;
@@ -302,10 +325,13 @@ static int over_block(struct meta_raw *r, const struct meta__raw_block *b, const
 	struct meta__part part;
 	int err = 0;
 
+	ASSERT(!b->why);
+	ASSERT(zone);
 	meta__reader_init(&reader, zone + (size_t)b->at * META__BLOCK, &b->head, r->geo.nshards);
 	while (!err && meta__reader_next(&reader, &part, mut) == 1) {
 		const struct meta__root_seen *root = meta__raw_root(r, part.shard);
 
+		ASSERT(part.shard < r->geo.nshards);
 		if (root && part.seq <= root->root.seq)
 			continue;
 		for (uint32_t i = 0; !err && i < part.count; i++)
@@ -330,6 +356,7 @@ int meta__raw_log_over(struct meta_raw *r, bool all)
 	for (uint32_t i = 0; !err && i < l->wholes; i++) {
 		const struct meta__raw_block *b = l->whole[i];
 
+		ASSERT(i == 0 || l->whole[i - 1]->head.seq < b->head.seq); /* (3): one of each */
 		if (i == 0 || b->zone != l->whole[i - 1]->zone)
 			zone = meta__raw_zone_bytes(r, b->zone);
 		if (!zone)

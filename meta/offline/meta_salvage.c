@@ -10,12 +10,12 @@
  *
  *  (1) A leaf is accepted if it is whole, is at its own address, belongs to a mount that may have
  *      written to its zone, and its directories belong to its shard by the store's secret hash:
- *      leaves of an earlier store, or made by a client, are not.
+ *      leaves of an earlier store, or made by a client, are not [sim/rot].
  *  (2) Records that were in the tree once, and no longer, are in doubt: in leaves that are no newer
  *      than the parent of a damaged leaf says of it (one that was written early may be of the same
- *      generation), or that a newer one overlaps.
+ *      generation), or that a newer one overlaps [sim/rot].
  *  (3) Each change in the log takes precedence over any page: pages are written when the log that
- *      changed them is durable, and the log is trimmed when they are in roots.
+ *      changed them is durable, and the log is trimmed when they are in roots [sim/rot].
  */
 #include "meta/engine/meta_cover.h"
 #include "meta/offline/meta_raw_internal.h"
@@ -53,6 +53,7 @@ static bool room(void **list, uint64_t count, uint64_t *max, size_t each)
 	uint64_t more = *max ? 2 * *max : 64;
 	void *grown;
 
+	ASSERT(count <= *max);
 	if (count < *max)
 		return true;
 	grown = realloc(*list, more * each);
@@ -70,6 +71,7 @@ static int add_hole(struct salvage *s, const struct hole *hole)
 	void *list = s->hole;
 	bool good = room(&list, s->holes, &s->holes_max, sizeof(*s->hole));
 
+	ASSERT(hole->shard < s->r->geo.nshards);
 	s->hole = list;
 	if (!good)
 		return -ENOMEM;
@@ -85,6 +87,7 @@ static int damaged_page(struct salvage *s, const struct meta__raw_step *at)
 				   .has_hi = at->has_hi,
 				   .gen = at->page.level ? 0 : at->page.gen };
 
+	ASSERT(at->why);
 	if (s->loss->pages++ == 0)
 		(void)snprintf(s->loss->first, sizeof(s->loss->first),
 			       "shard %u: page at drive %u block %llu: %s", at->page.shard,
@@ -101,6 +104,7 @@ static int look_at_shard(struct salvage *s, uint32_t shard)
 	struct meta__raw_way way;
 	int err = 0;
 
+	ASSERT(shard < s->r->geo.nshards);
 	if (root->lost || root->slot < 0) {
 		root->slot = root->copy = -1;
 		s->loss->shards++;
@@ -112,6 +116,7 @@ static int look_at_shard(struct salvage *s, uint32_t shard)
 		(void)!meta__raw_go(s->r, shard, &key, 0, &way);
 		if (way.steps == 0)
 			return 0;
+		ASSERT(way.steps <= META_PAGE_LEVELS_MAX);
 		at = &way.step[way.steps - 1];
 		if (at->why)
 			err = damaged_page(s, at);
@@ -138,6 +143,7 @@ static const struct hole *hole_before(const struct salvage *s, uint32_t shard,
 	const struct hole want = { .shard = shard, .lo = *key };
 	uint64_t lo = 0, hi = s->holes;
 
+	ASSERT(shard < s->r->geo.nshards);
 	while (lo < hi) {
 		const uint64_t mid = (lo + hi) / 2;
 
@@ -159,6 +165,7 @@ static const struct hole *hole_of(const struct salvage *s, uint32_t shard,
 {
 	const struct hole *h = hole_before(s, shard, key);
 
+	ASSERT(!h || hole_cmp(h, &(struct hole){ .shard = shard, .lo = *key }) <= 0);
 	return reaches(h, shard, key) ? h : NULL;
 }
 
@@ -169,6 +176,7 @@ static bool is_ours(const struct meta_raw *r, const void *page, const struct met
 {
 	const struct meta__zone_seen *z = meta__raw_zone(r, zone);
 
+	ASSERT(zone < r->geo.nzones);
 	if (look->level || look->shard >= r->geo.nshards || (z && look->gen >> 32 < z->epoch))
 		return false;
 	for (uint32_t i = 0; i < look->count; i++) {
@@ -184,6 +192,7 @@ static bool is_ours(const struct meta_raw *r, const void *page, const struct met
 /* The last that begins at or before its last key is one that does not end before its first. */
 static bool meets_hole(const struct salvage *s, const struct found_leaf *l)
 {
+	ASSERT(l->shard < s->r->geo.nshards);
 	return reaches(hole_before(s, l->shard, &l->last), l->shard, &l->first);
 }
 
@@ -192,6 +201,8 @@ static int scan_zone(struct salvage *s, uint32_t zone)
 	struct meta_raw *r = s->r;
 	const uint8_t *bytes = meta__raw_zone_bytes(r, zone);
 
+	ASSERT(s->holes > 0);
+	ASSERT(zone < r->geo.nzones);
 	if (!bytes)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < r->geo.zone_pages; i++) {
@@ -240,6 +251,7 @@ static int scan(struct salvage *s)
 	const struct meta_raw *r = s->r;
 	int err = 0;
 
+	ASSERT(s->leaves == 0);
 	for (uint32_t i = 0; !err && i < r->geo.nzones; i++) {
 		const struct meta__zone_seen *z = meta__raw_zone(r, i);
 
@@ -257,6 +269,7 @@ static int cover_make(struct salvage *s)
 {
 	struct meta__cover_point *end = calloc(2 * s->leaves + 1, sizeof(*end));
 
+	ASSERT(s->leaves == 0 || s->holes > 0);
 	if (!end)
 		return -ENOMEM;
 	for (uint64_t i = 0; i < s->leaves; i++) {
@@ -274,6 +287,9 @@ static int take_leaf(struct salvage *s, uint64_t at)
 	const struct meta__page_want want = { .baddr = l->baddr, .gen = l->gen, .shard = l->shard };
 	const char *why;
 	const void *page = meta__raw_page(s->r, &want, &why);
+
+	ASSERT(at < s->leaves);
+	ASSERT(at == 0 || !is_newer(l, &s->leaf[at - 1])); /* (2): the newest first */
 	/* A newer one has keys among its own: leaves of one tree do not; this one had left it. */
 	const bool replaced = meta__cover_meets(&s->newer, l->shard, &l->first, &l->last);
 	int err = 0;
@@ -306,6 +322,7 @@ int meta_raw_salvage(struct meta_raw *r, struct meta_raw_loss *loss)
 	for (uint32_t i = 0; !err && i < r->geo.nshards; i++)
 		err = look_at_shard(&s, i);
 	if (!err && s.holes) {
+		ASSERT(s.holes <= s.holes_max);
 		qsort(s.hole, s.holes, sizeof(*s.hole), hole_cmp);
 		err = scan(&s);
 	}

@@ -6,7 +6,8 @@
  *	    0  0:1
  *
  *  (1) The content of a cell may come from a drive: in text, bytes that are not printable become
- *      '?', in JSON they are escaped.
+ *      '?', in JSON they are escaped
+ *      [test_meta_dump:json_is_an_object_a_line_and_escapes_what_a_drive_says].
  */
 #include "meta/offline/meta_raw_internal.h"
 
@@ -19,10 +20,12 @@ __attribute__((format(printf, 2, 3))) static void put(struct meta__table *t, con
 	va_list args;
 	int n;
 
+	ASSERT(t->used < sizeof(t->line));
 	va_start(args, fmt);
 	n = vsnprintf(t->line + t->used, sizeof(t->line) - t->used, fmt, args);
 	va_end(args);
 	t->used = min_u64(t->used + (n > 0 ? (uint32_t)n : 0), sizeof(t->line) - 1);
+	ASSERT(t->used < sizeof(t->line));
 }
 
 static void end_line(struct meta__table *t)
@@ -31,15 +34,19 @@ static void end_line(struct meta__table *t)
 		t->used--;
 	fprintf(t->out, "%.*s\n", (int)t->used, t->line);
 	t->used = 0;
+	ASSERT(t->used == 0);
 }
 
 static void put_padded(struct meta__table *t, const char *text, int width)
 {
+	ASSERT(!t->json);
 	put(t, "%s%*s", t->used ? "  " : "", width, text);
 }
 
 void meta__table_begin(struct meta__table *t, const char *what, const struct meta__column *column)
 {
+	ASSERT(t->at == 0); /* the last row has all of its cells */
+	ASSERT(column[0].name);
 	t->what = what;
 	t->column = column;
 	t->at = 0;
@@ -64,6 +71,7 @@ void meta__table_begin(struct meta__table *t, const char *what, const struct met
 /* Behind a cell. */
 static void next(struct meta__table *t)
 {
+	ASSERT(t->column[t->at].name);
 	if (t->column[++t->at].name)
 		return;
 	if (t->json)
@@ -74,6 +82,8 @@ static void next(struct meta__table *t)
 
 static void json_key(struct meta__table *t)
 {
+	ASSERT(t->json);
+	ASSERT(t->column[t->at].name);
 	if (t->at == 0)
 		put(t, "{\"what\":\"%s\"", t->what);
 	put(t, ",\"%s\":", t->column[t->at].name);
@@ -83,6 +93,7 @@ void meta__cell(struct meta__table *t, uint64_t value)
 {
 	char text[24];
 
+	ASSERT(t->column);
 	(void)snprintf(text, sizeof(text), "%llu", (unsigned long long)value);
 	if (t->json) {
 		json_key(t);
@@ -98,6 +109,7 @@ void meta__cell_text(struct meta__table *t, const char *fmt, ...)
 	char text[6144];
 	va_list args;
 
+	ASSERT(t->column);
 	va_start(args, fmt);
 	(void)vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);

@@ -184,6 +184,32 @@ Test(meta_check, page_with_a_flipped_bit)
 	cr_assert_not_null(strstr(check.first[0], "its checksum is wrong"), "%s", check.first[0]);
 }
 
+/* A leaf's last key is one that its parent has elsewhere. */
+Test(meta_check, key_outside_the_range_of_its_page)
+{
+	const struct meta__shard *of = NULL;
+	struct meta_slot_disk *last;
+	uint64_t baddr, gen;
+	struct place p;
+	char path[32];
+
+	for (uint32_t i = 0; i < 200; i++) {
+		(void)snprintf(path, sizeof(path), "/one/more %u", i);
+		cr_assert_eq(rig_put(&r, path, 0, i), 0);
+	}
+	cr_assert_eq(rig_stop(&r), 0);
+	cr_assert_eq(rig_mount(&r), 0);
+	for (uint32_t i = 0; i < r.m->nshards && !of; i++)
+		of = r.m->shard[i].height == 2 ? &r.m->shard[i] : NULL;
+	cr_assert_not_null(of);
+	meta__inner_child(rig_block(&r, of->root_baddr), 0, &baddr, &gen);
+	p = (struct place){ .page = rig_block(&r, baddr) };
+	p.at = meta__page_count(p.page) - 1;
+	last = (struct meta_slot_disk *)(p.page + meta__leaf_slot_at(p.at));
+	last->w[0] = le64_of(le64_get(last->w[0]) | 1ull << 62);
+	cr_assert(says(&p, "a key of it belongs elsewhere"), "it says %s", check.first[0]);
+}
+
 Test(meta_check, name_that_is_gone)
 {
 	struct place p;

@@ -321,6 +321,28 @@ Test(meta_damage, what_is_found_whole_by_a_round_leaves_the_list)
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
+/* One file is looked for at the round's end, and is gone by then; a list was asked for before. */
+Test(meta_damage, list_in_the_midst_of_a_round_does_not_take_what_its_end_says)
+{
+	uint32_t told;
+
+	cr_assert_eq(rig_put(&r, "/a/f", 5, 1), 0);
+	cr_assert_eq(rig_mkdir(&r, "/b"), 0);
+	flip("/a/f", 1);
+	name_op(META_OP_RENAME, "/a/f", "/b/g");
+	for (uint32_t i = 0; scrub->lost_count == 0; i++) {
+		cr_assert_neq(step(true), META_SCRUB_ROUND);
+		cr_assert_lt(i, 1000000);
+	}
+	cr_assert(list(0));
+	name_op(META_OP_UNLINK, "/b/g", NULL);
+	told = lines;
+	round_of_it();
+	cr_assert_eq(lines, told + 1);
+	cr_assert_not_null(strstr(meta_scrub_line(scrub), "a file without a name"), "%s",
+			   meta_scrub_line(scrub));
+}
+
 Test(meta_damage, file_that_was_moved_is_listed_under_its_name_of_now)
 {
 	cr_assert_eq(rig_put(&r, "/a/f", 5, 1), 0);

@@ -87,6 +87,24 @@ Test(meta_log, records_come_back_by_shard_in_their_order)
 	cr_assert_eq(meta__reader_next(&r, &p, mut), 0);
 }
 
+/* No key comes after it: who goes from key to key would begin again. */
+Test(meta_log, last_of_all_keys_is_none)
+{
+	struct meta__mut mut[META__TX_RECORDS_MAX] = {
+		{ .shard = 1, .key = { { UINT64_MAX, UINT64_MAX, UINT64_MAX } }, .value = "" }
+	};
+	struct meta__record_reader r;
+	struct meta__log_head h;
+	struct meta__part p;
+
+	records_make(&h);
+	h.bytes = meta__record_write(&m, block + 64, mut, 1);
+	h.records = 1;
+	meta__log_seal(block, &h);
+	meta__reader_init(&r, block, &h, 4);
+	cr_assert_eq(meta__reader_next(&r, &p, mut), -EUCLEAN);
+}
+
 Test(meta_log, every_flipped_bit_of_a_block_is_seen)
 {
 	struct meta__log_head h;

@@ -251,6 +251,8 @@ Test(meta_page, malformed_pages_are_refused_whatever_their_checksum)
 	REFUSED(make_leaf(), &leaf_wanted, leaf->head.heap_dead = le16_of(8));
 	REFUSED(make_leaf(), &leaf_wanted, leaf->head.first.w[0] = le64_of(9));
 	REFUSED(make_leaf(), &leaf_wanted, leaf->slot[3].w[2] = leaf->slot[2].w[2]);
+	REFUSED(make_leaf(), &leaf_wanted, /* no key comes after it */
+		memset(leaf->slot[19].w, 0xff, sizeof(leaf->slot[19].w)));
 	REFUSED(make_leaf(), &leaf_wanted, leaf->slot[3].offset = le16_of(64));
 	REFUSED(make_leaf(), &leaf_wanted, leaf->slot[3].offset = le16_of(16385));
 	REFUSED(make_leaf(), &leaf_wanted, leaf->slot[3].offset = le16_of(65528));
