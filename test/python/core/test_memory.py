@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from conftest import connect
+import weka
 
 TIMES = 150
 
@@ -69,10 +70,66 @@ def calls(client, top, paths):
     }
 
 
+def stops(*_):
+    raise ZeroDivisionError
+
+
+def epoch(dataset):
+    for batch in dataset.stream(batch=10):
+        errors = batch.errors()
+        views = [memoryview(batch[i]) for i in range(len(batch)) if i not in errors]
+    return batch.samples, batch.labels, views
+
+
+def datasets(client, top):
+    for name in ("a", "b"):
+        client.mkdir(top + "/tree/" + name)
+    client.put_batch([("%s/tree/%s/%d" % (top, name, n), b"x" * n) for name in "ab" for n in range(20)])
+    d = client.create_dataset("memory" + top.strip("/"), top + "/tree", quick=True)
+    cursor = d.stream(batch=1, seed=1).cursor()
+    client.remove(top + "/tree/a/0")
+    again = d.__reduce__()
+    return {
+        "an epoch": lambda: epoch(d),
+        "half an epoch": lambda: next(d.stream(batch=10))[0].path,
+        "no epoch": d.stream(batch=10).stats,
+        "a cursor": lambda: next(d.stream(batch=10, seed=1, cursor=cursor)),
+        "another cursor": lambda: fails(ValueError, d.stream, batch=10, seed=2, cursor=cursor),
+        "no cursor": lambda: fails(ValueError, d.stream, batch=10, cursor=bytes(64)),
+        "no batch": lambda: fails(ValueError, d.stream, batch=0),
+        "a closed stream": lambda: d.stream(batch=3).close(),
+        "a closed dataset": lambda: again[0](*again[1]).close(),
+        "a stream of a closed dataset": lambda: next(again[0](*again[1]).stream(batch=7)).labels,
+        "no dataset": lambda: fails(FileNotFoundError, client.dataset, "none"),
+        "a wrong name": lambda: fails(ValueError, client.dataset, "a/b"),
+        "a sample": lambda: d.sample(7),
+        "no sample": lambda: fails(IndexError, d.sample, 40),
+        "samples": lambda: list(d.read_batch(range(5, 30))),
+        "no samples": lambda: fails(IndexError, d.read_batch, [1, 40]),
+        "a sample that is gone": lambda: next(d.stream(batch=3, shuffle=False)).errors(),
+        "a file that is gone": lambda: fails(OSError, lambda: d.read_batch([0])[0]),
+        "verify": d.verify,
+        "progress": lambda: fails(ZeroDivisionError, d.verify, stops),
+        "no files": lambda: fails(OSError, client.create_dataset, "none", top + "/tree", "*.png"),
+        "classes": lambda: (d.classes, d.content, d.name),
+        "order": lambda: weka.order(100, 1, 1, 7),
+    }
+
+
 def test_nothing_is_left_behind(shm, files, top):
     shm.put(top + "/large", bytes(1500000))
+    nothing_stays(calls(shm, top, list(files)[:50]))
+
+
+def test_nothing_of_datasets_is_left_behind(shm, top):
+    shm.mkdir(top + "/tree")
+    nothing_stays(datasets(shm, top))
+    shm.drop_dataset("memory" + top.strip("/"), 0)
+
+
+def nothing_stays(these_calls):
     left = {}
-    for name, call in calls(shm, top, list(files)[:50]).items():
+    for name, call in these_calls.items():
         for _ in range(30):
             call()
         bytes_before, objects_before = in_use()
