@@ -201,13 +201,16 @@ static PyMethodDef methods[] = {
 	  "remove_batch(paths, *, return_exceptions=False)\n--\n\n"
 	  "Remove many files; errors as with put_batch()." },
 	{ "create_dataset", WITH_KEYWORDS(py_client_create_dataset),
-	  "create_dataset(name, path, glob=None, labels=True, quick=False, progress=None)\n--\n\n"
+	  "create_dataset(name, path, glob=None, labels=True, quick=False, progress=None, "
+	  "records=None)\n--\n\n"
 	  "Make a new version of a dataset from the files below a directory, and return it.\n\n"
 	  "Samples are all files below path whose path below it matches glob (None: all), in the\n"
 	  "order of their paths.  labels: if every sample lies in a subdirectory, the first\n"
 	  "directory of its path is its class.  Reads every byte for the content hash; quick:\n"
 	  "takes sizes and times instead.  progress(done, total) is called now and then; an\n"
-	  "exception that it raises ends the work.  OSError (ENODATA) when no file matches,\n"
+	  "exception that it raises ends the work.  records: samples are not files but pieces of\n"
+	  "them: \"tar\" (WebDataset: members with the same name up to the first dot),\n"
+	  "\"tfrecord\", \"npy\" or \"npz:NAME\" (rows of an array).  OSError (ENODATA) when no file matches,\n"
 	  "(ESTALE) when a file was changed meanwhile." },
 	{ "dataset", WITH_KEYWORDS(py_client_dataset),
 	  "dataset(name, version=0)\n--\n\n"

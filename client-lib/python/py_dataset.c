@@ -141,7 +141,8 @@ static int create(struct py_session *s, const char *name, const struct py_path *
 
 PyObject *py_client_create_dataset(PyObject *self, PyObject *args, PyObject *kwargs)
 {
-	static char *names[] = { "name", "path", "glob", "labels", "quick", "progress", NULL };
+	static char *names[] = { "name",  "path",     "glob",    "labels",
+				 "quick", "progress", "records", NULL };
 	struct weka_dataset_info info = { .size_bytes = sizeof(info) };
 	struct weka_dataset_make how = { 0 };
 	struct py_progress progress = { 0 };
@@ -151,8 +152,9 @@ PyObject *py_client_create_dataset(PyObject *self, PyObject *args, PyObject *kwa
 	int labels = 1, quick = 0, failed = -1;
 	const char *name;
 
-	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "sO&|zppO:create_dataset", names, &name,
-					 py_path_from, &path, &how.glob, &labels, &quick, &call))
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "sO&|zppOz:create_dataset", names, &name,
+					 py_path_from, &path, &how.glob, &labels, &quick, &call,
+					 &how.records))
 		return NULL;
 	how.flags = (labels ? 0 : WEKA_DATASET_NO_LABEL) | (quick ? WEKA_DATASET_QUICK : 0);
 	progress.call = call == Py_None ? NULL : call;

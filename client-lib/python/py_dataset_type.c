@@ -20,8 +20,11 @@ static Py_ssize_t dataset_length(PyObject *self)
 /* ---- samples ------------------------------------------------------------------------------- */
 
 static PyStructSequence_Field sample_fields[] = {
-	{ "path", "its file" }, { "offset", "where it begins in the file" },
-	{ "size", "bytes" },    { "label", "its class's number, or -1" },
+	{ "path", "its file" },
+	{ "offset", "where it begins in the file" },
+	{ "size", "bytes" },
+	{ "label", "its class's number, or -1" },
+	{ "member", "the record in the file, or empty" },
 	{ NULL, NULL },
 };
 PyStructSequence_Desc py_sample_desc = {
@@ -34,16 +37,17 @@ PyStructSequence_Desc py_sample_desc = {
 static PyObject *sample_new(const struct weka_sample *from)
 {
 	PyObject *sample = PyStructSequence_New(py_types.sample);
-	PyObject *fields[4] = {
+	PyObject *fields[] = {
 		py_name(from->path, (Py_ssize_t)strlen(from->path), false),
 		PyLong_FromUnsignedLongLong(from->offset_bytes),
 		PyLong_FromUnsignedLongLong(from->size_bytes),
 		PyLong_FromLong((int32_t)from->label), /* WEKA_NO_LABEL: -1 */
+		py_name(from->member, (Py_ssize_t)strlen(from->member), false),
 	};
 	bool whole = sample != NULL;
 	uint32_t i;
 
-	for (i = 0; i < 4; i++) {
+	for (i = 0; i < ARRAY_LEN(fields); i++) {
 		whole &= fields[i] != NULL;
 		if (sample)
 			PyStructSequence_SetItem(sample, i, fields[i]);

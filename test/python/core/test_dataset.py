@@ -2,11 +2,13 @@
 """Datasets: made, opened, asked, checked, dropped; from several threads and processes."""
 import errno
 import hashlib
+import io
 import os
 import pickle
-import signal
+import tarfile
 import threading
 
+import numpy
 import pytest
 
 import weka
@@ -257,3 +259,41 @@ def test_samples_by_number(client, tree, top, name):
     d.close()
     with pytest.raises(ValueError):
         d.read_batch([0])
+
+
+def test_records(client, top, name):
+    for shard in range(3):
+        with io.BytesIO() as file:
+            with tarfile.open(fileobj=file, mode="w") as tar:
+                for n in range(10):
+                    for suffix, data in (("raw", content(n + 1)), ("cls", b"%d" % (shard * 10 + n))):
+                        about = tarfile.TarInfo("a/%04d.%s" % (n, suffix))
+                        about.size = len(data)
+                        tar.addfile(about, io.BytesIO(data))
+            client.put("%s/%d.tar" % (top, shard), file.getvalue())
+    d = client.create_dataset(name, top, "*.tar", records="tar")
+    assert len(d) == 30 and d.sample(12).path == top + "/1.tar" and d.sample(12).member.startswith("a/0002")
+
+    def number(item):
+        with tarfile.open(fileobj=io.BytesIO(item)) as tar:
+            raw, cls = (tar.extractfile(m).read() for m in tar.getmembers())
+        assert raw == content(int(cls) % 10 + 1)
+        return int(cls)
+
+    assert [number(item) for item in d.read_batch(range(30))] == list(range(30))
+    for batch in d.stream(batch=7, seed=3):
+        assert [number(item) for item in batch] == list(batch.samples) and batch[0].path.endswith(".tar")
+    rows = numpy.arange(60, dtype="<i4").reshape(12, 5)
+    with io.BytesIO() as file:
+        numpy.save(file, rows)
+        client.put(top + "/x.npy", file.getvalue())
+    d = client.create_dataset(name, top, "*.npy", records="npy")
+    assert [numpy.frombuffer(item, "<i4").tolist() for item in d.read_batch([11, 0, 5])] == rows[[11, 0, 5]].tolist()
+    client.put(top + "/x.npy", b"x" * 1000)
+    with pytest.raises(OSError) as e:
+        next(d.stream(batch=4))[0]
+    assert (e.value.errno, e.value.filename) == (errno.ESTALE, top + "/x.npy")
+    del e
+    for records, kind in (("npy", OSError), ("tar", OSError), ("png", ValueError), (5, TypeError)):
+        with pytest.raises(kind):
+            client.create_dataset(name, top, "*.npy", records=records)
