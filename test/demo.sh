@@ -127,7 +127,17 @@ EOF
     drive lies between the two.
 EOF
 
-step "6  Stop, and prove every invariant of the store"
+: "${PYTHON:=/usr/bin/python3}"
+if "$PYTHON" -c "import torch" 2>/dev/null && [ -e "$BUILD/release/python/weka/_weka.abi3.so" ]; then
+	step "6  The same files as epochs of PyTorch, every byte compared"
+	[ -n "${WITHOUT:-}" ] && at=disk || at=memory
+	PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$(realpath "$BUILD/release/python") "$PYTHON" test/demo_torch.py \
+		"shm:$DEMO/$at.sock" "$DEMO/key" /data "$DATA" "$EPOCHS"
+else
+	step "6  No epoch of PyTorch: it is not installed (apt-get install python3-torch python3-dev)"
+fi
+
+step "7  Stop, and prove every invariant of the store"
 stop disk
 [ -n "${WITHOUT:-}" ] || stop memory
 "$BIN/wekactl" --config "$DEMO/disk.conf" check
