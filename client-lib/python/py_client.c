@@ -201,8 +201,8 @@ static PyMethodDef methods[] = {
 	  "remove_batch(paths, *, return_exceptions=False)\n--\n\n"
 	  "Remove many files; errors as with put_batch()." },
 	{ "create_dataset", WITH_KEYWORDS(py_client_create_dataset),
-	  "create_dataset(name, path, glob=None, labels=True, quick=False, progress=None, "
-	  "records=None)\n--\n\n"
+	  "create_dataset(name, path, glob=None, labels=True, quick=False, "
+	  "progress=None, records=None)\n--\n\n"
 	  "Make a new version of a dataset from the files below a directory, and return it.\n\n"
 	  "Samples are all files below path whose path below it matches glob (None: all), in the\n"
 	  "order of their paths.  labels: if every sample lies in a subdirectory, the first\n"
