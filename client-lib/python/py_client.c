@@ -210,8 +210,8 @@ static PyMethodDef methods[] = {
 	  "takes sizes and times instead.  progress(done, total) is called now and then; an\n"
 	  "exception that it raises ends the work.  records: samples are not files but pieces of\n"
 	  "them: \"tar\" (WebDataset: members with the same name up to the first dot),\n"
-	  "\"tfrecord\", \"npy\" or \"npz:NAME\" (rows of an array).  OSError (ENODATA) when no file matches,\n"
-	  "(ESTALE) when a file was changed meanwhile." },
+	  "\"tfrecord\", \"npy\" or \"npz:NAME\" (rows of an array).  OSError\n"
+	  "(ENODATA) when no file matches, (ESTALE) when a file was changed meanwhile." },
 	{ "dataset", WITH_KEYWORDS(py_client_dataset),
 	  "dataset(name, version=0)\n--\n\n"
 	  "Open a version of a dataset, 0: the newest, and return its Dataset." },
