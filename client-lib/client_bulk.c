@@ -32,6 +32,7 @@ static int descriptor_move(int fd, bool in, char *bytes, uint64_t length_bytes, 
 {
 	ssize_t got;
 
+	ASSERT(bytes);
 	while (length_bytes > 0) {
 		if (in)
 			got = pread(fd, bytes, length_bytes, (off_t)at);
@@ -56,6 +57,7 @@ static int lane_start(struct weka_client *c, struct client_bulk *b, struct lane 
 	uint64_t offset_bytes;
 	int err = 0;
 
+	ASSERT(!lane->busy && *next <= b->length_bytes);
 	b->is_said = true;
 	if (b->is_sparse && *next >= b->data_end && *next < b->length_bytes)
 		err = client__bulk_data(c, b, next);
@@ -70,6 +72,7 @@ static int lane_start(struct weka_client *c, struct client_bulk *b, struct lane 
 	lane->length_bytes =
 		(uint32_t)min_u64((b->is_sparse ? b->data_end : b->length_bytes) - *next,
 				  b->piece_bytes - offset_bytes % b->piece_bytes);
+	ASSERT(lane->length_bytes > 0 && lane->length_bytes <= b->piece_bytes);
 	if (b->op == CLIENT_BULK_READ) {
 		err = weka_submit_read(c, &lane->req, &b->handle, offset_bytes, lane->length_bytes,
 				       &window);
@@ -87,6 +90,7 @@ static int lane_start(struct weka_client *c, struct client_bulk *b, struct lane 
 	if (err)
 		return err;
 	client__req(&lane->req)->is_sync = true;
+	ASSERT(*next + lane->length_bytes <= b->length_bytes);
 	lane->busy = true;
 	*next += lane->length_bytes;
 	return 0;
@@ -97,9 +101,11 @@ static int lane_finish(const struct client_bulk *b, struct lane *lane, uint64_t 
 {
 	uint64_t got = lane->req.length_bytes;
 
+	ASSERT(lane->busy && client__req(&lane->req)->state == CLIENT_REQ_IDLE);
 	lane->busy = false;
 	if (lane->req.status || b->op == CLIENT_BULK_WRITE)
 		return lane->req.status;
+	ASSERT(got <= lane->length_bytes); /* client__read_answer() */
 	if (got < lane->length_bytes)
 		*end = min_u64(*end, lane->at + got);
 	if (b->memory) {
@@ -116,6 +122,7 @@ static int run(struct weka_client *c, struct client_bulk *b, struct lane *lanes,
 	uint32_t i, busy = 0;
 	int err = 0, got;
 
+	ASSERT(count > 0 && count <= LANES);
 	for (i = 0;; i = (i + 1) % count) {
 		struct lane *lane = &lanes[i];
 
@@ -139,6 +146,7 @@ static int run(struct weka_client *c, struct client_bulk *b, struct lane *lanes,
 		if (busy == 0 && (err || got == 1))
 			break;
 	}
+	ASSERT(busy == 0 && end <= b->length_bytes && next <= b->length_bytes);
 	b->done_bytes = end;
 	return err;
 }
@@ -151,6 +159,7 @@ int client__bulk(struct weka_client *c, struct client_bulk *b)
 	int err = 0;
 
 	ASSERT(is_pow2(b->piece_bytes));
+	ASSERT(c->nested > 0);
 	b->done_bytes = 0;
 	b->is_said = true;
 	if (b->length_bytes == 0)
@@ -170,10 +179,12 @@ int client__bulk(struct weka_client *c, struct client_bulk *b)
 			err = 0;
 		}
 	}
+	ASSERT(err || count > 0);
 	b->data_end = 0;
 	if (count > 0)
 		err = run(c, b, lanes, count);
 	while (count > 0)
 		weka_release(c, lanes[--count].lease);
+	ASSERT(b->done_bytes <= b->length_bytes);
 	return err;
 }

@@ -63,6 +63,7 @@ const char *weka_error(const struct weka_client *c)
 /* Errors that may pass: many clients connect at once, or a peer was cut off. */
 bool client__may_pass(int err)
 {
+	ASSERT(err < 0);
 	switch (err) {
 	case -EAGAIN:
 	case -EBUSY:
@@ -85,6 +86,8 @@ static wk_cold void round_failed(struct weka_client *c)
 	uint64_t pause_ns = min_u64(BACKOFF_MIN_NS << min_u32(c->rounds, 10), BACKOFF_MAX_NS);
 	struct rand_state jitter;
 
+	ASSERT(c->at == CLIENT_DOWN && !c->next.conn); /* (2) */
+	ASSERT(c->address_at == c->address_count);
 	pause_ns = max_u64(pause_ns, min_u64(c->busy_ns, CLIENT_HOLD_MAX_MS * NS_PER_MS));
 	rand_seed(&jitter, c->retry_ns ^ (uint64_t)getpid() << 32 ^ (uint64_t)(uintptr_t)c);
 	c->retry_ns += pause_ns / 2 + rand_below(&jitter, pause_ns);
@@ -102,6 +105,8 @@ static wk_cold void round_failed(struct weka_client *c)
 
 static wk_cold void try_failed(struct weka_client *c, uint64_t now_ns, int err, const char *why)
 {
+	ASSERT(err < 0 && c->at != CLIENT_UP && c->lanes_up == 0);
+	ASSERT(c->address_at < c->address_count);
 	c->conn_error = err;
 	c->passing |= client__may_pass(err);
 	c->denied |= err == -EACCES;
@@ -133,6 +138,8 @@ static void try_begin(struct weka_client *c, uint64_t now_ns)
 	};
 	int err;
 
+	ASSERT(c->at == CLIENT_DOWN && !c->next.conn); /* (2) */
+	ASSERT(c->address_at < c->address_count && c->key);
 	memcpy(cfg.client_id, c->id, sizeof(cfg.client_id));
 	err = fab_connect(&c->next.conn, &cfg, now_ns);
 	secret_wipe(&cfg.key, sizeof(cfg.key));
@@ -149,6 +156,8 @@ static int pool_begin(struct weka_client *c)
 	uint64_t bytes = align_down(fab_conn_limits(c->next.conn)->pool_max_bytes, POOL_ALIGN);
 	int err = -EOPNOTSUPP;
 
+	ASSERT(c->next.conn && !c->next.region);
+	ASSERT(!c->memory_ours || c->memory); /* (1) */
 	if (c->memory_ours)
 		err = fab_pool_lend(c->next.conn, c->memory, c->pool_bytes, &c->next.region);
 	if (err != -EOPNOTSUPP)
@@ -161,6 +170,7 @@ static wk_cold void pool_refused(struct weka_client *c, uint64_t now_ns)
 {
 	char why[200];
 
+	ASSERT(c->at == CLIENT_HELLO);
 	snprintf(why, sizeof(why),
 		 "pool_bytes is %llu, but a client is granted %llu: ask for less, or raise "
 		 "session_pools_max",
@@ -173,6 +183,7 @@ static void try_hello(struct weka_client *c, uint64_t now_ns)
 {
 	int err = fab_connect_step(c->next.conn, now_ns);
 
+	ASSERT(c->next.conn && !c->next.region); /* (2) */
 	if (err == -EINPROGRESS)
 		return;
 	if (!err && c->pool_wish_bytes > fab_conn_limits(c->next.conn)->pool_max_bytes) {
@@ -195,6 +206,7 @@ static int memory_adopt(struct weka_client *c, struct fab_region *region)
 	char *fresh = fab_region_memory(region);
 	int err;
 
+	ASSERT(fresh && fab_region_size(region) > 0);
 	if (fresh == c->memory)
 		return 0;
 	/* Takes page faults now; pages that fail here fault later. */
@@ -227,6 +239,8 @@ static int adopt(struct weka_client *c)
 	bool is_first = c->memory == NULL;
 	int err = memory_adopt(c, c->next.region);
 
+	ASSERT(c->at == CLIENT_POOL && c->next.conn && c->next.region); /* (2) */
+	ASSERT(c->lanes_up == 0);                                       /* (3) */
 	if (err)
 		return err;
 	client__lanes_close(c); /* over shm: it no longer has memory */
@@ -251,6 +265,7 @@ static int adopt(struct weka_client *c)
 	c->dead = 0;
 	c->at = CLIENT_UP;
 	client__lanes_plan(c);
+	ASSERT(!c->next.conn && c->lane_count > 0); /* (2) */
 	return 0;
 }
 
@@ -259,6 +274,7 @@ static void try_pool(struct weka_client *c, uint64_t now_ns)
 	struct fab_call *none;
 	int err;
 
+	ASSERT(c->next.conn && c->next.region); /* (2) */
 	ASSERT(fab_poll(c->next.conn, now_ns, &none, 1) == 0);
 	err = fab_region_status(c->next.region);
 	if (err == -EINPROGRESS)
@@ -278,6 +294,7 @@ static void try_pool(struct weka_client *c, uint64_t now_ns)
 
 void client__conn_step(struct weka_client *c, uint64_t now_ns)
 {
+	ASSERT(c->at != CLIENT_UP && c->lanes_up == 0);
 	if (!c->dead && c->memory && now_ns - c->down_ns > c->reconnect_ns) {
 		c->dead = -ENOTCONN;
 		client__end_pending(c, c->dead);
@@ -365,6 +382,8 @@ static int options_check(struct weka_options *o, const struct weka_options *give
 			 "2^20 open files, 1 TiB");
 		return -EINVAL;
 	}
+	ASSERT(o->requests_max > 0 && o->batches_max > 0 && o->batch_items_max > 0);
+	ASSERT(o->leases_max > 0 && o->opens_max > 0 && o->pool_bytes > 0);
 	return 0;
 }
 
@@ -374,6 +393,7 @@ static int slots_create(struct weka_client *c, const struct weka_options *o)
 	size_t batch_bytes = sizeof(union client_batch) * o->batch_items_max;
 	uint32_t i;
 
+	ASSERT(!c->slots && o->requests_max > 0 && o->batches_max > 0);
 	list_init(&c->free);
 	list_init(&c->pending);
 	list_init(&c->cut);
@@ -398,6 +418,7 @@ static int slots_create(struct weka_client *c, const struct weka_options *o)
 		b->next_free = c->batches_free;
 		c->batches_free = b;
 	}
+	ASSERT(!list_empty(&c->free) && list_empty(&c->pending) && list_empty(&c->cut));
 	return 0;
 }
 
@@ -406,6 +427,7 @@ static int alive_create(struct weka_client *c)
 	char *page =
 		mmap(NULL, WEKA_BLOCK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
+	ASSERT(!c->alive);
 	if (page == MAP_FAILED)
 		return -ENOMEM;
 	*page = 1;
@@ -416,6 +438,7 @@ static int alive_create(struct weka_client *c)
 /* When the time to connect is over, the last failure says more than "timed out". */
 static wk_cold int connect_late(struct weka_client *c)
 {
+	ASSERT(c->at != CLIENT_UP && c->address_at < c->address_count);
 	if (!c->conn_error)
 		return client__say(c, -ETIMEDOUT, "%.200s: no answer", c->addresses[c->address_at]);
 	return client__say(c, c->conn_error, "%.200s (tried for %llu ms)", c->link_error,
@@ -428,6 +451,7 @@ static int connect_first(struct weka_client *c)
 	uint64_t until_ns = client__after(clock_now_ns(), c->connect_timeout_ns);
 	int err;
 
+	ASSERT(c->at == CLIENT_DOWN && !c->memory);
 	for (;;) {
 		client__progress(c);
 		if (c->at == CLIENT_UP)
@@ -437,6 +461,7 @@ static int connect_first(struct weka_client *c)
 		if (client__sleep(c, until_ns) == -ETIMEDOUT || c->now_ns >= until_ns)
 			return connect_late(c);
 	}
+	ASSERT(c->memory && c->pool_bytes > 0); /* (1) */
 	err = client__pool_create(&c->pool, c->pool_bytes);
 	return err ? err : client__poison_begin(c);
 }
@@ -446,6 +471,7 @@ static int key_create(struct weka_client *c, const struct weka_key *key)
 	void *memory;
 	int err = secret_create(sizeof(*c->key), &memory, NULL);
 
+	ASSERT(!c->key);
 	if (err)
 		return err;
 	c->key = memory;
@@ -466,6 +492,7 @@ static int client_create(struct weka_client *c, const char *addresses, const str
 		err = key_create(c, key);
 	if (err)
 		return err;
+	ASSERT(c->address_count > 0 && c->address_count <= CLIENT_ADDRESSES);
 	c->timeout_ns = o.timeout_ns;
 	c->reconnect_ns = o.reconnect_ns;
 	c->connect_timeout_ns = o.connect_timeout_ns;
@@ -511,7 +538,9 @@ int weka_connect(const char *addresses, const struct weka_key *key,
 			c->lanes[i].watched = -1;
 		err = client_create(c, addresses, key, options);
 	}
+	ASSERT(err <= 0);
 	if (!err) {
+		ASSERT(c->at == CLIENT_UP && c->memory && c->out_count == 0);
 		c->error[0] = 0;
 		*out = c;
 		return 0;
@@ -529,11 +558,13 @@ void client__destroy(struct weka_client *c)
 {
 	uint32_t i;
 
+	ASSERT(!c->is_closed);
 	if (c->next.conn)
 		fab_close(c->next.conn);
 	if (!c->memory_ours)
 		client__poison_end(c); /* the memory goes with the session */
 	client__lanes_close(c);
+	ASSERT(!c->poisons || c->memory_ours);
 	if (c->memory_ours)
 		client__poison_end(c); /* no card has it registered any more */
 	if (c->memory_ours)
@@ -597,6 +628,7 @@ int weka_get_limits(const struct weka_client *c, struct weka_limits *out)
 		.cores = c->place.core_count,
 	};
 	if (c->at == CLIENT_UP) {
+		ASSERT(c->lanes_up > 0 && c->lanes_up <= c->lane_count); /* one of them is UP */
 		while (lane->at != CLIENT_UP)
 			lane++;
 		snprintf(l.transport, sizeof(l.transport), "%s", fab_conn_transport(lane->conn));
@@ -618,6 +650,7 @@ int weka_get_counters(const struct weka_client *c, struct weka_counters *out)
 	err = client__enter(c);
 	if (err)
 		return err;
+	ASSERT(c->counters.completed <= c->counters.submitted);
 	all = c->counters;
 	all.size_bytes = out->size_bytes;
 	all.pool_used_bytes = (uint64_t)c->pool.used_units * WEKA_BLOCK;

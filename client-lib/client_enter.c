@@ -55,6 +55,7 @@ static _Thread_local char stray_line[sizeof(((struct weka_client *)0)->error)];
 
 static int stray(const struct weka_client *c, int err, const char *text)
 {
+	ASSERT(err < 0 && text[0]);
 	stray_client = c;
 	snprintf(stray_line, sizeof(stray_line), "%s", text);
 	return err;
@@ -92,8 +93,10 @@ int client__refuse(struct weka_client *c, int err, const char *function, const c
 {
 	int entered = client__enter(c);
 
+	ASSERT(err < 0);
 	if (entered)
 		return entered;
+	ASSERT(atomic_load_explicit(&client__seat->in, memory_order_relaxed) == c);
 	(void)client__say(c, err, "%s: %s", function, text);
 	client__leave(c);
 	return err;
@@ -126,6 +129,7 @@ static struct client_seat *seat_take(void)
 	if (!seat)
 		return NULL;
 	seat->process = getpid();
+	ASSERT(((uintptr_t)seat & 1) == 0); /* pending() has the bit */
 	atomic_init(&seat->thread, me);
 	seat->next = atomic_load_explicit(&seats, memory_order_relaxed);
 	while (!atomic_compare_exchange_weak(&seats, &seat->next, seat))
@@ -144,6 +148,7 @@ static void barrier_all(void)
 
 static struct client_seat *pending(struct client_seat *seat)
 {
+	ASSERT(seat && ((uintptr_t)seat & 1) == 0);
 	return (void *)((uintptr_t)seat | 1);
 }
 
@@ -173,6 +178,7 @@ static bool take_over(struct weka_client *c, struct client_seat *seat)
 /* A waiting call (weka_sync.h) submits and reaps through the public calls. */
 static int enter_nested(struct weka_client *c)
 {
+	ASSERT(atomic_load_explicit(&client__seat->in, memory_order_relaxed) == c);
 	if (c->nested == 0 || c->in_leaf)
 		return stray(c, -EBUSY,
 			     "the client is in the middle of another call (a signal handler?)");
@@ -223,6 +229,7 @@ int client__begin(struct weka_client *c)
 		return err;
 	c->is_stopped = c->is_stopped && c->nested > 0;
 	c->nested++;
+	ASSERT(c->nested > 0 && c->pauses <= 1);
 	c->in_leaf = false;
 	return 0;
 }
@@ -240,6 +247,7 @@ void client__retire(struct weka_client *c)
 {
 	const uint32_t at = atomic_fetch_add(&closed_next, 1) % CLOSED_KEPT;
 
+	ASSERT(!c->is_closed);
 	memset(c, 0, sizeof(*c));
 	c->is_closed = true;
 	if (client__seat && atomic_load(&client__seat->in) == c)

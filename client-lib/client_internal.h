@@ -430,6 +430,10 @@ void client__retire(struct weka_client *c);
 must_check int client__take(struct weka_client *c, struct weka_req *req, enum fab_type type,
 			    const struct weka_window *window, struct client_slot **out);
 
+/* Write the line about a request or a window that client__take() refuses: client_refuse.c. */
+must_check wk_cold int client__req_bad(struct weka_client *c, struct weka_req *req);
+must_check wk_cold int client__window_bad(struct weka_client *c, const struct weka_window *w);
+
 /* Gets room for `count` items at slot->batch.  Errors: -EAGAIN, -EMSGSIZE, with a line. */
 must_check int client__take_batch(struct weka_client *c, struct client_slot *slot, uint32_t count);
 
@@ -456,6 +460,18 @@ void client__flush(struct weka_client *c);
 
 /* One turn: sends, receives, ends requests at their deadline, connects. */
 void client__progress(struct weka_client *c);
+
+/* Counts the client's structures again, in variants that look for our own mistakes:
+ * client_check.c. */
+#define CLIENT_CHECK_TURNS 64u
+#ifdef WK_DEBUG
+void client__check(const struct weka_client *c);
+#else
+static inline void client__check(const struct weka_client *c)
+{
+	(void)c;
+}
+#endif
 
 /* Ends a slot's request with `status`; does nothing for orphans. */
 void client__end(struct weka_client *c, struct client_slot *slot, int status);

@@ -48,36 +48,9 @@ static void slot_free(struct weka_client *c, struct client_slot *slot)
 		slot->batch = &slot->one;
 	}
 	slot->state = CLIENT_FREE;
+	DASSERT(slot->batch == &slot->one && !slot->lease && !slot->opens);
 	if (likely(slot->index < c->requests_max))
 		list_push_front(&c->free, &slot->node); /* the one last used is in the cache */
-}
-
-/* Writes the line about a window that window_check() refused. */
-static wk_cold int window_bad(struct weka_client *c, const struct weka_window *w)
-{
-	const struct client_lease *lease = client__lease_of(c, w->lease);
-
-	if (!lease)
-		return client__say(c, -EINVAL, "the window's lease is not one of this client");
-	if (!lease->client || lease->released)
-		return client__say(c, -ESTALE, "the window's lease was released");
-	if (w->size_bytes == 0 || (w->offset_bytes | w->size_bytes) % WEKA_BLOCK)
-		return client__say(c, -EINVAL,
-				   "a window of %llu bytes at %llu: both must be multiples of 4096",
-				   (unsigned long long)w->size_bytes,
-				   (unsigned long long)w->offset_bytes);
-	if (w->size_bytes > c->window_max_bytes)
-		return client__say(c, -EMSGSIZE,
-				   "a window of %llu bytes: the appliance takes at most %u",
-				   (unsigned long long)w->size_bytes, c->window_max_bytes);
-	if (lease->orphans == 0)
-		return client__say(
-			c, -EINVAL, "a window of %llu bytes at %llu: its lease has %llu bytes",
-			(unsigned long long)w->size_bytes, (unsigned long long)w->offset_bytes,
-			(unsigned long long)lease->pub.size_bytes);
-	return client__say(c, -EBUSY,
-			   "the window's lease still has a request that ended before the appliance "
-			   "let go of it: take another lease");
 }
 
 static bool window_good(const struct weka_client *c, const struct weka_window *w)
@@ -90,26 +63,6 @@ static bool window_good(const struct weka_client *c, const struct weka_window *w
 	       w->size_bytes <= lease->pub.size_bytes - w->offset_bytes && lease->orphans == 0;
 }
 
-/* Writes the line about a request that is not ready to be submitted. */
-static wk_cold int req_bad(struct weka_client *c, struct weka_req *req)
-{
-	const struct client_req *priv;
-
-	if (!req)
-		return client__say(c, -EINVAL, "the request is NULL");
-	priv = client__req(req);
-	if (priv->state == CLIENT_REQ_DONE)
-		return client__say(c, -EBUSY,
-				   "the request has ended and was not reaped: weka_reap() first");
-	if (priv->state == CLIENT_REQ_OUT && client__slot_of(c, req))
-		return client__say(c, -EBUSY, "the request is in flight: weka_reap() first");
-	if (priv->state == CLIENT_REQ_OUT)
-		return client__say(
-			c, -EBUSY,
-			"the request is in flight with another client, or was not zeroed");
-	return client__say(c, -EINVAL, "the request was not zeroed before its first use");
-}
-
 static uint32_t deadline_us(uint64_t timeout_ns)
 {
 	if (timeout_ns == WEKA_FOREVER)
@@ -120,6 +73,7 @@ static uint32_t deadline_us(uint64_t timeout_ns)
 /* Reconnects; a program that only submits, or makes waiting calls, has no other place for it. */
 static wk_cold int revive(struct weka_client *c)
 {
+	ASSERT(c->dead && c->at != CLIENT_UP);
 	client__progress(c);
 	if (!c->dead)
 		return 0;
@@ -130,9 +84,9 @@ static int check(struct weka_client *c, struct weka_req *req, const struct weka_
 {
 	if (unlikely(!req || client__req(req)->state != CLIENT_REQ_IDLE ||
 		     (req->reserved[0] | req->reserved[1])))
-		return req_bad(c, req);
+		return client__req_bad(c, req);
 	if (window && unlikely(!window_good(c, window)))
-		return window_bad(c, window);
+		return client__window_bad(c, window);
 	if (unlikely(c->dead) && revive(c))
 		return c->dead;
 	if (unlikely(list_empty(&c->free)))
@@ -159,6 +113,7 @@ static void slot_begin(struct client_slot *slot, struct weka_req *req, enum fab_
 	}
 	slot->call.change.number = 0;
 	slot->req = req;
+	DASSERT(!slot->lease || slot->lease->orphans == 0); /* (3) */
 	slot->replays = 0;
 	slot->broke_life = 0;
 	slot->sent = 0;
@@ -180,6 +135,7 @@ int client__take(struct weka_client *c, struct weka_req *req, enum fab_type type
 		client__leave(c);
 		return err;
 	}
+	DASSERT(!list_empty(&c->free)); /* (1) */
 	*out = list_entry(list_pop_front(&c->free), struct client_slot, node);
 	slot_begin(*out, req, type, window);
 	return 0;
@@ -190,12 +146,14 @@ int client__own_take(struct weka_client *c, enum fab_type type, struct client_sl
 	if (c->dead || client__req(&c->own)->state == CLIENT_REQ_OUT)
 		return -EAGAIN;
 	*out = &c->slots[c->requests_max];
+	ASSERT((*out)->state == CLIENT_FREE && !c->own_out);
 	slot_begin(*out, &c->own, type, NULL);
 	return 0;
 }
 
 int client__take_batch(struct weka_client *c, struct client_slot *slot, uint32_t count)
 {
+	ASSERT(slot->batch == &slot->one);
 	if (count == 1)
 		return 0;
 	if (count == 0)
@@ -213,6 +171,7 @@ int client__take_batch(struct weka_client *c, struct client_slot *slot, uint32_t
 
 static void slot_drop(struct weka_client *c, struct client_slot *slot)
 {
+	ASSERT(slot->state == CLIENT_FREE && !slot->sent); /* (2) */
 	slot->req = NULL;
 	slot_free(c, slot);
 }
@@ -257,6 +216,7 @@ static struct client_lane *lane_bound(struct weka_client *c, const struct client
 {
 	struct client_lane *lane = &c->lanes[slot->lane];
 
+	ASSERT(slot->sent && slot->lane < CLIENT_LANES_MAX);
 	return lane->at == CLIENT_UP ? lane : NULL;
 }
 
@@ -264,6 +224,7 @@ static struct client_lane *lane_bound(struct weka_client *c, const struct client
 static struct client_lane *lane_for(struct weka_client *c, const struct client_slot *slot,
 				    uint32_t tried)
 {
+	DASSERT(slot->state != CLIENT_SENT && slot->state != CLIENT_ORPHAN);
 	if (unlikely(is_bound(c, slot)))
 		return tried ? NULL : lane_bound(c, slot);
 	if (likely(c->lanes_up == 1) || is_orderly(&slot->call) || is_kept(slot)) {
@@ -277,19 +238,23 @@ static struct client_lane *lane_for(struct weka_client *c, const struct client_s
 /* Numbers the change (4). */
 static void change_number(struct weka_client *c, struct client_slot *slot)
 {
+	DASSERT(!slot->sent); /* (5): else it keeps its number */
 	if (likely(!fab_is_change(slot->call.type, &slot->call.args)) ||
 	    slot->index >= FAB_CHANGE_SLOTS)
 		return;
 	slot->call.change = (struct fab_change){ .number = ++c->changes, .slot = slot->index };
+	DASSERT(slot->call.change.number > 0); /* (4) */
 }
 
 /* Prepares the request to be sent, for the first time or again (5). */
 static void change_mark(struct client_slot *slot, const struct fab_conn *conn)
 {
+	ASSERT(slot->call.change.number > 0 && slot->call.change.slot == slot->index); /* (4) */
 	if (!slot->sent)
 		slot->mark = fab_conn_mark(conn);
 	slot->call.change.again = slot->sent;
 	slot->call.change.sure = slot->sent && slot->mark >= fab_conn_forgotten(conn);
+	ASSERT(!slot->call.change.sure || slot->call.change.again); /* (5) */
 }
 
 /* Hands the request to the fabric, or lets it wait.  Errors: those that waiting does not cure. */
@@ -299,8 +264,10 @@ static int slot_submit(struct weka_client *c, struct client_slot *slot)
 	uint32_t tried = 0;
 	int err;
 
+	DASSERT(slot->req && !list_linked(&slot->node)); /* (1) */
 	while ((lane = lane_for(c, slot, tried)) != NULL) {
 		slot->lane = (uint8_t)(lane - c->lanes);
+		DASSERT(lane->at == CLIENT_UP && !(tried >> slot->lane & 1));
 		slot->call.region = slot->lease && slot->call.window_bytes ? lane->region : NULL;
 		if (slot->call.change.number)
 			change_mark(slot, lane->conn);
@@ -330,6 +297,7 @@ static int slot_send(struct weka_client *c, struct client_slot *slot)
 	uint64_t timeout_ns = req->timeout_ns ? req->timeout_ns : c->timeout_ns;
 	int err = 0;
 
+	DASSERT(slot->state == CLIENT_FREE); /* (1) */
 	slot->call.deadline_us = deadline_us(timeout_ns);
 	change_number(c, slot);
 	if (list_empty(&c->pending))
@@ -355,6 +323,7 @@ int client__send(struct weka_client *c, struct client_slot *slot)
 	if (unlikely(err))
 		return client__drop(c, slot, err, "the request");
 	c->out_count++;
+	DASSERT(c->out_count <= c->requests_max);
 	c->counters.submitted++;
 	client__leave(c);
 	return 0;
@@ -364,6 +333,7 @@ int client__own_put(struct weka_client *c, struct client_slot *slot)
 {
 	int err = slot_send(c, slot);
 
+	ASSERT(client__is_own(c, slot->req));
 	if (err)
 		slot_drop(c, slot);
 	return err;
@@ -377,17 +347,19 @@ static void req_done(struct weka_client *c, struct client_slot *slot, int status
 	struct weka_req *req = slot->req;
 	struct client_req *priv = client__req(req);
 
-	ASSERT(priv->state == CLIENT_REQ_OUT && priv->slot == slot->index);
 	slot->req = NULL;
-	req->status = status;
-	priv->state = CLIENT_REQ_DONE;
-	priv->next = NULL;
-	if (unlikely(client__is_own(c, req)))
+	if (likely(!client__is_own(c, req))) {
+		ASSERT(c->out_count > 0);
+		c->out_count--;
+		c->counters.completed++;
+	}
+	/* Its memory is the caller's, who has changed it in flight: it may be anything by now. */
+	if (unlikely(priv->state != CLIENT_REQ_OUT || priv->slot != slot->index))
 		return;
-	ASSERT(c->out_count > 0);
-	c->out_count--;
-	c->counters.completed++;
-	if (priv->is_sync)
+	req->status = status;
+	priv->state = CLIENT_REQ_DONE; /* (6) */
+	priv->next = NULL;
+	if (unlikely(client__is_own(c, req)) || priv->is_sync)
 		return;
 	*c->done_last = req;
 	c->done_last = &priv->next;
@@ -395,6 +367,7 @@ static void req_done(struct weka_client *c, struct client_slot *slot, int status
 
 void client__end(struct weka_client *c, struct client_slot *slot, int status)
 {
+	DASSERT(slot->state != CLIENT_FREE); /* (2): it ends once */
 	if (slot->state == CLIENT_PENDING)
 		list_del(&slot->node);
 	if (slot->state == CLIENT_ORPHAN && slot->lease) {
@@ -418,6 +391,7 @@ static void orphan(struct weka_client *c, struct client_slot *slot)
 /* Ends the request; the slot stays until the appliance no longer uses the window. */
 static void slot_orphan(struct weka_client *c, struct client_slot *slot, int status)
 {
+	ASSERT(slot->req && (slot->state == CLIENT_PENDING || slot->state == CLIENT_SENT));
 	if (slot->state == CLIENT_PENDING) {
 		client__end(c, slot, status);
 		return;
@@ -451,6 +425,7 @@ void client__end_pending(struct weka_client *c, int status)
 {
 	struct list *node;
 
+	ASSERT(status < 0 && c->at != CLIENT_UP);
 	while ((node = list_pop_front(&c->cut)) != NULL)
 		list_push_back(&c->pending, node);
 	while (!list_empty(&c->pending)) {
@@ -458,12 +433,14 @@ void client__end_pending(struct weka_client *c, int status)
 
 		client__end(c, slot, slot->sent && is_change(slot) ? -ECONNRESET : status);
 	}
+	ASSERT(list_empty(&c->cut) && list_empty(&c->pending));
 }
 
 /* ---- answers ----------------------------------------------------------------------- */
 
 static int answer(struct weka_client *c, struct client_slot *slot)
 {
+	DASSERT(slot->state == CLIENT_SENT && slot->req);
 	switch (slot->call.type) {
 	case FAB_READ:
 		return client__read_answer(c, slot);
@@ -510,6 +487,7 @@ static int answer(struct weka_client *c, struct client_slot *slot)
 /* Queues the request again, to be sent when there is a credit. */
 static void again(struct weka_client *c, struct client_slot *slot)
 {
+	ASSERT(slot->req && !list_linked(&slot->node)); /* (1) */
 	slot->state = CLIENT_PENDING;
 	list_push_back(is_bound(c, slot) ? &c->cut : &c->pending, &slot->node);
 }
@@ -524,6 +502,7 @@ static wk_cold void hold(struct weka_client *c, struct client_slot *slot, uint32
 	uint64_t wait_ns = min_u64(retry_ms, CLIENT_HOLD_MAX_MS) * NS_PER_MS;
 	struct rand_state jitter;
 
+	ASSERT(slot->state == CLIENT_SENT && retry_ms > 0);
 	rand_seed(&jitter, c->now_ns ^ (uint64_t)(uintptr_t)slot);
 	slot->again_ns = client__after(c->now_ns, wait_ns + rand_below(&jitter, wait_ns / 4));
 	c->counters.busy++;
@@ -539,14 +518,17 @@ static bool may_ask_again(const struct weka_client *c, struct client_slot *slot)
 {
 	const struct client_lane *lane = &c->lanes[slot->lane];
 
+	ASSERT(slot->lane < CLIENT_LANES_MAX && lane->conn && slot->broke_life <= c->lives);
 	if (fab_conn_status(lane->conn) && lane->life <= slot->broke_life)
 		return true;
 	slot->broke_life = c->lives;
+	ASSERT(slot->replays <= CLIENT_REPLAYS_MAX);
 	return slot->replays++ < CLIENT_REPLAYS_MAX;
 }
 
 static wk_cold void session_broke(struct weka_client *c, struct client_slot *slot)
 {
+	ASSERT(slot->state == CLIENT_SENT || slot->state == CLIENT_ORPHAN);
 	if (slot->lease && client__is_shared(c))
 		slot->lease->lost = true;
 	if (slot->state == CLIENT_SENT && (slot->call.change.number || !is_change(slot)) &&
@@ -566,6 +548,7 @@ static wk_cold void session_broke(struct weka_client *c, struct client_slot *slo
  * or with the end of the request. */
 static wk_cold void told(struct weka_client *c, struct client_slot *slot)
 {
+	ASSERT(slot->telling && slot->call.type == FAB_CHECK);
 	if (slot->state == CLIENT_SENT && slot->call.status != -ECONNRESET &&
 	    client__tell_next(slot))
 		again(c, slot);
@@ -578,6 +561,7 @@ static void answered(struct weka_client *c, struct client_slot *slot)
 	int status = slot->call.status;
 
 	ASSERT(slot->state == CLIENT_SENT || slot->state == CLIENT_ORPHAN); /* (2) */
+	DASSERT(c->lanes[slot->lane].load >= client__cost(slot));           /* client_lane.c (3) */
 	c->lanes[slot->lane].load -= client__cost(slot);
 	if (unlikely(slot->telling)) {
 		told(c, slot);
@@ -617,6 +601,7 @@ static wk_cold void cut_pending(struct weka_client *c)
 
 	for (; node != &c->cut; node = next) {
 		struct client_slot *slot = list_entry(node, struct client_slot, node);
+		ASSERT(slot->state == CLIENT_PENDING && slot->sent); /* (5) */
 
 		next = node->next;
 		if (is_bound(c, slot) && !lane_bound(c, slot))
@@ -635,6 +620,7 @@ static void send_pending(struct weka_client *c)
 		cut_pending(c);
 	while (!list_empty(&c->pending) && c->at == CLIENT_UP) {
 		slot = list_entry(c->pending.next, struct client_slot, node);
+		ASSERT(slot->state == CLIENT_PENDING); /* (1) */
 		if (unlikely(slot->again_ns > c->now_ns))
 			return;
 		list_del(&slot->node);
@@ -694,6 +680,7 @@ static void take_in(struct weka_client *c, struct client_lane *lane, uint64_t no
 	do { /* if it breaks, until every call is back (2) */
 		was_broken = fab_conn_status(lane->conn) != 0;
 		count = fab_poll(lane->conn, now_ns, done, most);
+		DASSERT(count <= most);
 		for (i = 0; i < count; i++)
 			answered(c, container_of(done[i], struct client_slot, call));
 	} while (unlikely(fab_conn_status(lane->conn)) && (count > 0 || !was_broken));
@@ -715,6 +702,7 @@ void client__progress(struct weka_client *c)
 		client__disarm(c);
 	if (unlikely(c->at != CLIENT_UP))
 		client__conn_step(c, now_ns);
+	DASSERT(c->lane_count <= CLIENT_LANES_MAX && (c->at != CLIENT_UP || c->lanes_up > 0));
 	for (i = 0; i < c->lane_count; i++)
 		if (c->lanes[i].at == CLIENT_UP)
 			take_in(c, &c->lanes[i], now_ns); /* fab_poll() sends first */
@@ -726,6 +714,18 @@ void client__progress(struct weka_client *c)
 		scan_deadlines(c, now_ns);
 	if (unlikely(!list_empty(&c->pending) || !list_empty(&c->cut)))
 		send_pending(c);
+	if (c->turns % CLIENT_CHECK_TURNS == 1)
+		client__check(c);
+}
+
+/* The list of done requests goes through the callers' memory: where one was changed, it ends. */
+static wk_cold int done_broke(struct weka_client *c)
+{
+	c->done_first = NULL;
+	c->done_last = &c->done_first;
+	return client__say(c, -EINVAL,
+			   "a request was changed after it had ended and before it was reaped: it "
+			   "and others that have ended are lost");
 }
 
 int weka_reap(struct weka_client *c, struct weka_req **done, uint32_t done_max)
@@ -742,7 +742,10 @@ int weka_reap(struct weka_client *c, struct weka_req **done, uint32_t done_max)
 		struct weka_req *req = c->done_first;
 		struct client_req *priv = client__req(req);
 
-		ASSERT(priv->state == CLIENT_REQ_DONE);
+		if (unlikely(priv->state != CLIENT_REQ_DONE)) {
+			err = done_broke(c);
+			break;
+		}
 		c->done_first = priv->next;
 		if (!c->done_first)
 			c->done_last = &c->done_first;
@@ -750,7 +753,7 @@ int weka_reap(struct weka_client *c, struct weka_req **done, uint32_t done_max)
 		done[count] = req;
 	}
 	client__leave(c);
-	return (int)count;
+	return count > 0 ? (int)count : err;
 }
 
 int weka_flush(struct weka_client *c)

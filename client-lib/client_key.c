@@ -68,6 +68,7 @@ static int file_read(int fd, const char *path, struct fab_key *key, char *why)
 		snprintf(why, WHY_MAX, "%s: %s", path, strerror(errno));
 		return err;
 	}
+	ASSERT((size_t)got <= sizeof(text));
 	err = line_parse(text, (size_t)got, key);
 	explicit_bzero(text, sizeof(text));
 	if (err)
@@ -80,6 +81,7 @@ static int file_read(int fd, const char *path, struct fab_key *key, char *why)
 int client__key(const struct weka_key *key, struct fab_key *out, char *why)
 {
 	const char *id = key && key->id ? key->id : "weka";
+	static_assert(sizeof(FAB_KEY_ANONYMOUS) <= sizeof(out->id), "room");
 	int fd, err;
 
 	if (!key) { /* the anonymous key, whose secret is zeros */
@@ -131,9 +133,11 @@ static void address_add(struct weka_client *c, char *address)
 {
 	uint32_t at = c->address_count++;
 
+	ASSERT(at < CLIENT_ADDRESSES);
 	for (; at > 0 && rank(c->addresses[at - 1]) > rank(address); at--)
 		c->addresses[at] = c->addresses[at - 1];
 	c->addresses[at] = address;
+	ASSERT(at == 0 || rank(c->addresses[at - 1]) <= rank(c->addresses[at]));
 }
 
 int client__addresses(struct weka_client *c, const char *text, char *why)
@@ -141,6 +145,7 @@ int client__addresses(struct weka_client *c, const char *text, char *why)
 	const char *end;
 	char *address;
 
+	ASSERT(c->address_count == 0);
 	for (; text; text = *end ? end + 1 : NULL) {
 		end = text + strcspn(text, ",");
 		if (end == text || c->address_count == CLIENT_ADDRESSES) {
@@ -153,5 +158,6 @@ int client__addresses(struct weka_client *c, const char *text, char *why)
 			return -ENOMEM;
 		address_add(c, address);
 	}
+	ASSERT(c->address_count <= CLIENT_ADDRESSES);
 	return c->address_count > 0 ? 0 : -EINVAL;
 }

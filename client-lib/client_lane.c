@@ -54,6 +54,7 @@ static uint32_t rails_find(const struct weka_client *c, uint8_t rails[CLIENT_ADD
 {
 	uint32_t n = 0;
 
+	ASSERT(c->address_up < c->address_count);
 	for (uint32_t i = 0; i < c->address_count; i++) {
 		uint32_t at = (c->address_up + i) %
 			      c->address_count; /* the first is the one that answered */
@@ -62,6 +63,7 @@ static uint32_t rails_find(const struct weka_client *c, uint8_t rails[CLIENT_ADD
 		    same_scheme(c->addresses[at], c->addresses[c->address_up]))
 			rails[n++] = (uint8_t)at;
 	}
+	ASSERT(n <= c->address_count);
 	return n;
 }
 
@@ -69,6 +71,7 @@ static uint32_t lanes_wanted(const struct weka_client *c, uint32_t rails)
 {
 	uint32_t wanted = c->lanes_asked;
 
+	ASSERT(rails > 0 && c->lanes_asked <= CLIENT_LANES_MAX);
 	if (wanted == 0)
 		wanted = max_u32(min_u32(c->place.core_count, LANES_USUAL), rails);
 	return max_u32(min_u32(wanted, min_u32(c->place.lanes_max, CLIENT_LANES_MAX)), 1);
@@ -89,6 +92,7 @@ void client__lanes_plan(struct weka_client *c)
 		else if (count > 0)
 			c->lanes[i].address = rails[i % count];
 	}
+	ASSERT(c->lane_count <= CLIENT_LANES_MAX);
 	c->lanes_ns = 0;
 }
 
@@ -103,6 +107,7 @@ struct client_lane *client__lane_pick(struct weka_client *c, uint32_t tried)
 {
 	struct client_lane *best = NULL;
 
+	DASSERT(c->lane_count <= CLIENT_LANES_MAX);
 	for (uint32_t i = 0; i < c->lane_count; i++) {
 		struct client_lane *lane = &c->lanes[i];
 
@@ -117,6 +122,7 @@ struct client_lane *client__lane_pick(struct weka_client *c, uint32_t tried)
 
 static void lane_close(struct weka_client *c, struct client_lane *lane)
 {
+	ASSERT(!lane->armed || lane->conn);
 	client__unwatch(c, lane);
 	if (lane->conn)
 		fab_close(lane->conn);
@@ -133,6 +139,7 @@ static wk_cold void join_failed(struct weka_client *c, struct client_lane *lane,
 	uint64_t busy_ms =
 		lane->conn ? min_u32(fab_conn_retry_ms(lane->conn), CLIENT_HOLD_MAX_MS) : 0;
 
+	ASSERT(err < 0 && lane->at != CLIENT_UP && lane->load == 0);
 	snprintf(c->link_error, sizeof(c->link_error), "%.120s: a further connection: %.100s",
 		 c->addresses[lane->via],
 		 lane->conn && *fab_conn_error(lane->conn) ? fab_conn_error(lane->conn)
@@ -163,6 +170,8 @@ static void join_begin(struct weka_client *c, struct client_lane *lane, uint64_t
 	};
 	int err;
 
+	ASSERT(lane->at == CLIENT_DOWN && !lane->conn); /* (2) */
+	ASSERT(other && c->memory_ours && number < c->lane_count);
 	lane->via = by_another ? other->via : lane->address;
 	cfg.address = c->addresses[lane->via];
 	err = fab_connect(&lane->conn, &cfg, now_ns);
@@ -176,6 +185,7 @@ static void join_hello(struct weka_client *c, struct client_lane *lane, uint64_t
 {
 	int err = fab_connect_step(lane->conn, now_ns);
 
+	ASSERT(lane->conn && !lane->region);
 	if (err == -EINPROGRESS)
 		return;
 	if (!err)
@@ -193,6 +203,7 @@ static void join_pool(struct weka_client *c, struct client_lane *lane, uint64_t 
 	struct fab_call *none;
 	int err;
 
+	ASSERT(lane->conn && lane->region);
 	ASSERT(fab_poll(lane->conn, now_ns, &none, 1) == 0);
 	err = fab_region_status(lane->region);
 	if (err == -EINPROGRESS)
@@ -214,12 +225,14 @@ static void join_pool(struct weka_client *c, struct client_lane *lane, uint64_t 
  * up. */
 static void go_home(struct weka_client *c, struct client_lane *lane, uint64_t now_ns)
 {
+	ASSERT(client__lane_is_away(lane) && c->lanes_up > 0);
 	if (lane->load > 0 || client__lane_is_missed(c, (uint32_t)(lane - c->lanes)) ||
 	    client__lane_is_away(client__lane_pick(c, 0)))
 		return;
 	lane_close(c, lane);
 	lane->retry_ns = now_ns;
 	c->lanes_up--;
+	ASSERT(c->lanes_up > 0); /* (1) */
 }
 
 uint64_t client__lane_deadline(const struct client_lane *lane)
@@ -228,6 +241,7 @@ uint64_t client__lane_deadline(const struct client_lane *lane)
 		return lane->retry_ns;
 	if (lane->at == CLIENT_POOL)
 		return lane->try_until_ns;
+	ASSERT(lane->conn);
 	return fab_conn_deadline(lane->conn);
 }
 
@@ -254,6 +268,7 @@ void client__lanes_step(struct weka_client *c, uint64_t now_ns)
 			next_ns = now_ns; /* whenever the clock is read */
 	}
 	c->lanes_ns = next_ns;
+	ASSERT(c->lanes_up > 0 && c->lanes_up <= c->lane_count); /* (1) */
 }
 
 /* ---- the end ------------------------------------------------------------------------------ */
@@ -274,6 +289,8 @@ void client__lane_lost(struct weka_client *c, struct client_lane *lane, uint64_t
 	}
 	lane->retry_ns = now_ns;
 	c->lanes_ns = 0;
+	ASSERT(!c->memory_ours || !lane->conn);     /* (2) */
+	ASSERT(c->memory_ours || c->lanes_up == 0); /* (2) */
 	if (c->lanes_up > 0) {
 		c->counters.lanes_lost++;
 		return;
@@ -299,6 +316,7 @@ bool client__lane_is_missed(const struct weka_client *c, uint32_t number)
 {
 	const struct list *node;
 
+	ASSERT(number < CLIENT_LANES_MAX);
 	for (node = c->cut.next; node != &c->cut; node = node->next)
 		if (list_entry(node, const struct client_slot, node)->lane == number)
 			return true;

@@ -30,11 +30,13 @@ static int page_fetch(struct weka_dir *d)
 	struct weka_req req = { 0 };
 	int err;
 
+	ASSERT(d->lease && d->at == d->count && !d->at_end);
 	err = weka_submit_list(c, &req, &d->ref, &d->cookie, d->entries, PAGE_ENTRIES, &window);
 	err = client__run(c, &req, err, "list", d->path[0] ? d->path : "a handle");
 	if (err)
 		return err;
 	d->count = req.count;
+	ASSERT(d->count <= PAGE_ENTRIES);
 	d->at = 0;
 	d->at_end = req.length_bytes == 0;
 	if (d->count == 0 && !d->at_end) /* else it would never end */
@@ -56,6 +58,7 @@ static int list(struct weka_client *c, const struct weka_ref *dir, struct weka_d
 	d->client = c;
 	d->ref = *dir;
 	memcpy(d->path, name.name ? name.name : "", name.name_bytes);
+	ASSERT(d->path[name.name_bytes] == 0);
 	d->ref.name = name.name_bytes ? d->path : NULL;
 	d->ref.name_bytes = name.name_bytes;
 	d->entries = calloc(PAGE_ENTRIES, sizeof(*d->entries));
@@ -85,6 +88,7 @@ static int list_next(struct weka_dir *d, struct weka_entry *entry)
 {
 	int err;
 
+	ASSERT(d->at <= d->count && d->count <= PAGE_ENTRIES);
 	if (d->at == d->count) {
 		if (d->at_end)
 			return 0;
@@ -93,6 +97,7 @@ static int list_next(struct weka_dir *d, struct weka_entry *entry)
 			return err;
 	}
 	*entry = d->entries[d->at++];
+	ASSERT(entry->name_bytes > 0 && entry->name_bytes <= WEKA_NAME_MAX);
 	memcpy(d->name, entry->name, entry->name_bytes);
 	d->name[entry->name_bytes] = 0;
 	entry->name = d->name;

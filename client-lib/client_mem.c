@@ -42,6 +42,7 @@ static uint32_t class_of(uint32_t units)
 	if (units < (1u << SUB_BITS))
 		return units;
 	log2 = 31 - (uint32_t)__builtin_clz(units);
+	ASSERT(((log2 - SUB_BITS + 1) << SUB_BITS) + 7 < CLIENT_CLASSES);
 	return ((log2 - SUB_BITS + 1) << SUB_BITS) + ((units >> (log2 - SUB_BITS)) & 7);
 }
 
@@ -50,6 +51,7 @@ static uint32_t class_above(uint32_t units)
 {
 	uint32_t class = class_of(units);
 
+	ASSERT(units > 0 && class < CLIENT_CLASSES);
 	return units < (1u << SUB_BITS) || class_of(units - 1) != class ? class : class + 1;
 }
 
@@ -64,6 +66,7 @@ static void run_link(struct client_pool *p, uint32_t unit, uint32_t units)
 {
 	uint32_t class = class_of(units);
 
+	ASSERT(class < CLIENT_CLASSES && p->first[class] != unit); /* (2) */
 	run_set(p, unit, units, RUN_FREE);
 	p->prev[unit] = NONE;
 	p->next[unit] = p->first[class];
@@ -78,6 +81,8 @@ static void run_unlink(struct client_pool *p, uint32_t unit)
 	uint32_t class = class_of(p->run[unit] & ~RUN_FREE);
 
 	ASSERT(p->run[unit] & RUN_FREE);
+	ASSERT(p->any[class / 64] >> (class % 64) & 1);           /* (2) */
+	ASSERT(p->prev[unit] != NONE || p->first[class] == unit); /* (2) */
 	if (p->next[unit] != NONE)
 		p->prev[p->next[unit]] = p->prev[unit];
 	if (p->prev[unit] != NONE)
@@ -92,6 +97,7 @@ int client__pool_create(struct client_pool *p, uint64_t size_bytes)
 {
 	uint64_t units = size_bytes / WEKA_BLOCK;
 
+	ASSERT(!p->run && p->used_units == 0);
 	if (units == 0 || units >= RUN_FREE)
 		return -EINVAL;
 	p->units = (uint32_t)units;
@@ -122,6 +128,8 @@ static uint32_t run_from(const struct client_pool *p, uint32_t class)
 	bits = p->any[word] & (~0ull << (class % 64));
 	while (!bits && ++word < CLIENT_CLASSES / 64)
 		bits = p->any[word];
+	ASSERT(word < CLIENT_CLASSES / 64 || !bits);
+	ASSERT(!bits || p->first[word * 64 + (uint32_t)__builtin_ctzll(bits)] != NONE); /* (2) */
 	return bits ? p->first[word * 64 + (uint32_t)__builtin_ctzll(bits)] : NONE;
 }
 
@@ -131,6 +139,7 @@ static uint32_t run_among(const struct client_pool *p, uint32_t units)
 	uint32_t unit = p->first[class_of(units)];
 	int looks;
 
+	ASSERT(units > 0 && units <= p->units);
 	for (looks = 0; looks < LOOKS_MAX && unit != NONE; looks++, unit = p->next[unit])
 		if ((p->run[unit] & ~RUN_FREE) >= units)
 			return unit;
@@ -141,6 +150,7 @@ int client__pool_take(struct client_pool *p, uint32_t units, uint32_t *out)
 {
 	uint32_t unit, have;
 
+	ASSERT(p->run && units > 0 && p->used_units <= p->units);
 	if (units > p->units)
 		return -EMSGSIZE;
 	unit = run_from(p, class_above(units));
@@ -156,6 +166,7 @@ int client__pool_take(struct client_pool *p, uint32_t units, uint32_t *out)
 	if (have > units)
 		run_link(p, unit + units, have - units);
 	p->used_units += units;
+	ASSERT(p->used_units <= p->units && p->run[unit] == units); /* (1) */
 	*out = unit;
 	return 0;
 }
@@ -164,6 +175,7 @@ void client__pool_give(struct client_pool *p, uint32_t unit)
 {
 	uint32_t units = p->run[unit], before, after;
 
+	ASSERT(p->run[unit + units - 1] == units); /* (1) */
 	ASSERT(!(units & RUN_FREE) && unit + units <= p->units && units <= p->used_units);
 	p->used_units -= units;
 	after = unit + units < p->units ? p->run[unit + units] : 0;
@@ -178,6 +190,8 @@ void client__pool_give(struct client_pool *p, uint32_t unit)
 		run_unlink(p, unit);
 		units += before;
 	}
+	ASSERT(unit == 0 || !(p->run[unit - 1] & RUN_FREE));                    /* (1) */
+	ASSERT(unit + units == p->units || !(p->run[unit + units] & RUN_FREE)); /* (1) */
 	run_link(p, unit, units);
 }
 
@@ -185,6 +199,7 @@ int client__leases_create(struct weka_client *c, uint32_t leases_max)
 {
 	uint32_t i;
 
+	ASSERT(!c->leases && leases_max > 0);
 	c->leases = calloc(leases_max, sizeof(*c->leases));
 	if (!c->leases)
 		return -ENOMEM;
@@ -216,6 +231,7 @@ int client__lease(struct weka_client *c, uint64_t size_bytes, struct weka_lease 
 			"no piece of %llu bytes is free in the pool: release some leases",
 			(unsigned long long)size_bytes);
 
+	ASSERT(!lease->client && lease->unit + units <= c->pool.units);
 	client__poison_taken(c, lease->unit, (uint32_t)units);
 	c->leases_free = lease->next_free;
 	lease->client = c;
@@ -242,10 +258,12 @@ void client__lease_put(struct client_lease *lease)
 {
 	struct weka_client *c = lease->client;
 
+	ASSERT(c && lease->orphans <= lease->calls);
 	if (!lease->released || lease->calls > 0 || lease->lost)
 		return;
 	client__poison_given(c, lease->unit, lease->units);
 	client__pool_give(&c->pool, lease->unit);
+	ASSERT(lease->orphans == 0); /* (3) */
 	lease->client = NULL;
 	lease->next_free = c->leases_free;
 	c->leases_free = lease;
@@ -259,6 +277,7 @@ static int release(struct weka_client *c, struct weka_lease *pub)
 		return client__say(c, -EINVAL, "weka_release: not a lease of this client");
 	if (unlikely(!lease->client || lease->released))
 		return client__say(c, -ESTALE, "weka_release: the lease was released before");
+	ASSERT(lease->client == c);
 	lease->released = true;
 	client__lease_put(lease);
 	return 0;
@@ -273,6 +292,7 @@ int weka_release(struct weka_client *c, struct weka_lease *pub)
 
 void client__leases_copy(const struct weka_client *c, char *fresh)
 {
+	ASSERT(c->memory && fresh && fresh != c->memory);
 	for (uint32_t i = 0; i < c->leases_max; i++) {
 		const struct client_lease *lease = &c->leases[i];
 		uint64_t at = (uint64_t)lease->unit * WEKA_BLOCK;
@@ -289,6 +309,7 @@ void client__leases_found(struct weka_client *c)
 
 		if (!lease->client)
 			continue;
+		ASSERT(lease->calls >= lease->orphans);
 		lease->lost = false;
 		client__lease_put(lease);
 	}
@@ -307,5 +328,6 @@ uint32_t weka_window_bytes(uint32_t count, uint64_t bytes_each)
 	bytes += align_up(blocks * sizeof(uint32_t), WEKA_BLOCK);
 	bytes += WEKA_BLOCK * (count / 32 + blocks / 256 + 1);
 	bytes += align_up((uint64_t)count * FAB_ANSWER_BYTES, WEKA_BLOCK);
+	ASSERT(bytes % WEKA_BLOCK == 0 && bytes >= (uint64_t)count * bytes_each);
 	return bytes > WEKA_READ_MAX ? 0 : (uint32_t)bytes;
 }

@@ -59,6 +59,7 @@ int client__name(const struct weka_ref *ref, struct fab_name *out)
 		if (bytes > WEKA_PATH_MAX)
 			return -ENAMETOOLONG;
 	}
+	ASSERT(bytes <= WEKA_PATH_MAX);
 	out->by = (enum fab_by)ref->by;
 	out->nofollow = ref->flags & WEKA_NOFOLLOW;
 	out->name_bytes = (uint16_t)bytes;
@@ -71,6 +72,7 @@ int client__name(const struct weka_ref *ref, struct fab_name *out)
 /* Returns the reason of an error of client__name(). */
 static const char *name_why(const struct weka_ref *ref, int err)
 {
+	ASSERT(err < 0);
 	if (err == -ENAMETOOLONG)
 		return "the name is longer than WEKA_PATH_MAX";
 	if (err == -ENOENT)
@@ -87,6 +89,7 @@ static const char *name_why(const struct weka_ref *ref, int err)
 int client__drop_name(struct weka_client *c, struct client_slot *slot, int err,
 		      const struct weka_ref *ref)
 {
+	ASSERT(err < 0);
 	(void)client__say(c, err, "%s", name_why(ref, err));
 	return client__drop(c, slot, err, NULL);
 }
@@ -94,6 +97,7 @@ int client__drop_name(struct weka_client *c, struct client_slot *slot, int err,
 int client__drop_item(struct weka_client *c, struct client_slot *slot, int err, uint32_t i,
 		      const struct weka_ref *ref)
 {
+	ASSERT(err < 0);
 	(void)client__say(c, err, "item %u: %s", i, name_why(ref, err));
 	return client__drop(c, slot, err, NULL);
 }
@@ -170,6 +174,7 @@ int client__attr_answer(struct client_slot *slot)
 	struct fab_attr attr;
 	int err = fab_call_attr(&slot->call, 0, &attr);
 
+	ASSERT(slot->req);
 	if (!err && slot->out.attr)
 		client__attr(&attr, slot->out.attr);
 	return err;
@@ -193,6 +198,7 @@ int weka_submit_stat(struct weka_client *c, struct weka_req *req, struct weka_st
 		return client__drop(c, slot, err, NULL);
 	if ((uint64_t)count * FAB_STAT_BYTES > room)
 		return client__drop(c, slot, -EMSGSIZE, "the window, at 104 bytes an item");
+	ASSERT(count == 1 || slot->batch != &slot->one);
 	names = &slot->batch->name;
 	for (i = 0; i < count; i++) {
 		err = reserved_check(items[i].reserved0, items[i].reserved);
@@ -211,6 +217,7 @@ int client__stat_answer(struct client_slot *slot)
 	struct fab_attr attr;
 	uint32_t i;
 
+	ASSERT(slot->call.type == FAB_STAT && slot->req);
 	for (i = 0; i < slot->call.args.batch.count; i++) {
 		struct weka_stat_item *item = &slot->out.stats[i];
 
@@ -255,11 +262,13 @@ int client__list_answer(struct client_slot *slot)
 	bool at_end;
 	int more, err = fab_call_listed(&slot->call, &count, &at_end, cookie);
 
+	ASSERT(slot->call.type == FAB_LIST && slot->req && slot->lease);
 	if (err)
 		return err;
 	for (i = 0; (more = fab_call_entry(&slot->call, &at, &entry)) > 0; i++) {
 		if (i == slot->call.args.list.count_max)
 			return -EPROTO;
+		ASSERT(entry.name_bytes <= WEKA_NAME_MAX);
 		client__attr(&entry.attr, &entries[i].attr);
 		entries[i].name = entry.name;
 		entries[i].name_bytes = entry.name_bytes;
@@ -318,6 +327,7 @@ int client__submit_damaged(struct weka_client *c, struct weka_req *req, uint64_t
 
 int client__text_answer(struct client_slot *slot)
 {
+	ASSERT(slot->req && slot->lease && slot->call.length_bytes <= slot->call.window_bytes);
 	slot->req->length_bytes = slot->call.length_bytes;
 	slot->req->data = client__window(slot);
 	return 0;
@@ -341,6 +351,7 @@ int client__statfs_answer(struct client_slot *slot)
 	struct fab_statfs from;
 	int err = fab_call_statfs(&slot->call, &from);
 
+	ASSERT(slot->call.type == FAB_STATFS && slot->out.statfs);
 	if (err)
 		return err;
 	*slot->out.statfs = (struct weka_statfs){
@@ -377,6 +388,7 @@ int client__totals_answer(struct client_slot *slot)
 	struct fab_totals from;
 	int err = fab_call_totals(&slot->call, &from);
 
+	ASSERT(slot->call.type == FAB_TOTALS && slot->out.totals);
 	if (err)
 		return err;
 	*slot->out.totals = (struct weka_totals){
@@ -507,6 +519,7 @@ int weka_submit_unlink_batch(struct weka_client *c, struct weka_req *req,
 		return client__drop(c, slot, err, NULL);
 	if ((uint64_t)count * FAB_STATUS_BYTES > room)
 		return client__drop(c, slot, -EMSGSIZE, "the window, at 4 bytes an item");
+	ASSERT(count == 1 || slot->batch != &slot->one);
 	names = &slot->batch->name;
 	for (i = 0; i < count; i++) {
 		err = reserved_check(items[i].reserved0, items[i].reserved);
@@ -527,6 +540,7 @@ int client__unlink_answer(struct client_slot *slot)
 {
 	uint32_t i;
 
+	ASSERT(slot->call.type == FAB_UNLINK_BATCH && slot->req);
 	for (i = 0; i < slot->call.args.batch.count; i++)
 		slot->out.unlinks[i].status = fab_call_status(&slot->call, i);
 	return 0;

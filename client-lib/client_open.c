@@ -47,6 +47,7 @@
 
 static struct list *bucket_of(struct weka_client *c, const uint8_t handle[FAB_HANDLE_BYTES])
 {
+	ASSERT(is_pow2(c->open_mask + 1ull));
 	return &c->open_bucket[hash_bytes(0, handle, FAB_HANDLE_BYTES) & c->open_mask];
 }
 
@@ -68,12 +69,14 @@ static void settle(struct weka_client *c, struct client_open *o)
 {
 	const bool is_due = o->held > o->users || (o->users > 0 && o->held == 0 && !o->lost);
 
+	ASSERT(list_linked(&o->link) && c->opens > 0); /* (1) */
 	if (is_due && !list_linked(&o->due))
 		list_push_back(&c->open_due, &o->due);
 	if (!is_due && list_linked(&o->due))
 		list_del(&o->due);
 	if (o->users > 0 || o->held > 0 || o->asked > 0)
 		return;
+	ASSERT(!list_linked(&o->due)); /* (1) */
 	list_del(&o->link);
 	list_push_front(&c->open_free, &o->link);
 	c->opens--;
@@ -101,6 +104,7 @@ static wk_cold void late_begin(struct weka_client *c, struct client_open *o)
 		c->open_late_ns =
 			client__after(c->now_ns, LATE_NS + rand_below(&jitter, LATE_NS / 4));
 	}
+	ASSERT(c->open_late_ns > 0); /* (2) */
 	list_del(&o->due);
 	list_push_back(&c->open_late, &o->due);
 }
@@ -111,6 +115,7 @@ static bool is_kept_by(const struct weka_client *c, uint32_t number)
 {
 	const struct client_lane *lane = &c->lanes[number];
 
+	ASSERT(number < CLIENT_LANES_MAX);
 	return c->keeper == number && lane->at == CLIENT_UP && lane->life == c->keeper_life;
 }
 
@@ -136,10 +141,12 @@ static wk_cold void keeper_new(struct weka_client *c)
 {
 	struct client_lane *lane = client__lane_first(c);
 
+	ASSERT(lane->at == CLIENT_UP && lane->life > 0);
 	c->keeper = (uint32_t)(lane - c->lanes);
 	c->keeper_life = lane->life;
 	each_open(c, true, false);
-	late_end(c); /* its connection may be on another core */
+	ASSERT(is_kept_by(c, c->keeper)); /* (3) */
+	late_end(c);                      /* its connection may be on another core */
 }
 
 struct client_lane *client__keeper(struct weka_client *c)
@@ -154,15 +161,18 @@ struct client_lane *client__keeper(struct weka_client *c)
 
 int client__open_begin(struct weka_client *c, struct client_slot *slot)
 {
+	ASSERT(!slot->opens && slot->call.type == FAB_OPEN);
 	if (c->opens + c->opening >= c->opens_max)
 		return -EMFILE;
 	c->opening++;
 	slot->opens = true;
+	ASSERT(c->opens + c->opening <= c->opens_max); /* (4) */
 	return 0;
 }
 
 void client__open_end(struct weka_client *c, struct client_slot *slot)
 {
+	ASSERT(slot->opens && slot->call.type == FAB_OPEN);
 	ASSERT(c->opening > 0);
 	c->opening--;
 	slot->opens = false;
@@ -171,6 +181,7 @@ void client__open_end(struct weka_client *c, struct client_slot *slot)
 void client__open_by(struct weka_client *c, struct client_slot *slot,
 		     const struct client_lane *lane)
 {
+	ASSERT(slot->opens && lane->at == CLIENT_UP);
 	slot->call.args.open.flags &= ~FAB_OPEN_HOLD;
 	if (lane == client__keeper(c))
 		slot->call.args.open.flags |= FAB_OPEN_HOLD;
@@ -183,12 +194,14 @@ void client__opened(struct weka_client *c, struct client_slot *slot, bool wanted
 	struct fab_attr attr;
 	struct client_open *o;
 
+	ASSERT(slot->opens && c->opening > 0); /* (4) */
 	if (fab_call_attr(&slot->call, 0, &attr) || !S_ISREG(attr.mode))
 		return;
 	if (!wanted && !kept)
 		return; /* the hold ends with its lane */
 	o = find(c, attr.handle.bytes);
 	if (!o) {
+		ASSERT(!list_empty(&c->open_free) && c->opens < c->opens_max);           /* (4) */
 		o = list_entry(list_pop_front(&c->open_free), struct client_open, link); /* (4) */
 		*o = (struct client_open){ .handle = attr.handle };
 		list_init(&o->link);
@@ -209,6 +222,7 @@ static int close_file(struct weka_client *c, const struct weka_handle *handle)
 	if (!o || o->users == 0)
 		return client__say(c, -EBADF, "weka_close_file: the file is not open");
 	o->users--;
+	ASSERT(c->opens > 0);
 	settle(c, o);
 	if (c->at == CLIENT_UP) {
 		client__flush(c); /* a call waits for the submitted requests */
@@ -231,6 +245,7 @@ static uint32_t own_fill(struct weka_client *c, enum fab_type *type)
 {
 	uint32_t count = 0, most = min_u32(CLIENT_OPEN_BATCH, c->batch_items_max);
 
+	ASSERT(c->own_count == 0); /* (2) */
 	while (count < most && !list_empty(&c->open_due)) {
 		struct client_open *o = list_entry(c->open_due.next, struct client_open, due);
 		enum fab_type is = o->held > o->users ? FAB_LET_GO : FAB_HOLD;
@@ -247,6 +262,7 @@ static uint32_t own_fill(struct weka_client *c, enum fab_type *type)
 			o->asked++;
 		}
 	}
+	ASSERT(count <= CLIENT_OPEN_BATCH);
 	return count;
 }
 
@@ -269,10 +285,12 @@ static void own_answered(struct weka_client *c)
 {
 	const bool kept = c->own.status == 0, refused = !kept && c->own.status != -ECONNRESET;
 
+	ASSERT(c->own_count <= CLIENT_OPEN_BATCH && !c->own_out); /* (2) */
 	for (uint32_t i = 0; i < c->own_count; i++) {
 		struct client_open *o = c->own_open[i];
 		const int status = c->own_status[i];
 
+		ASSERT(o->asked > 0); /* (1) */
 		o->asked--;
 		if (kept && c->own_type == FAB_LET_GO)
 			o->held -= o->held > 0;
@@ -292,6 +310,7 @@ static void own_answered(struct weka_client *c)
 /* Runs before the slot is freed. */
 int client__own_answer(struct weka_client *c, struct client_slot *slot)
 {
+	ASSERT(client__is_own(c, slot->req) && slot->call.args.batch.count == c->own_count);
 	if (!is_kept_by(c, slot->lane))
 		return -ECONNRESET; /* it was on another lane */
 	for (uint32_t i = 0; i < c->own_count; i++)
@@ -304,6 +323,7 @@ static void own_send(struct weka_client *c)
 	struct client_slot *slot;
 	int err = client__own_take(c, FAB_HOLD, &slot);
 
+	ASSERT(!c->own_out && !list_empty(&c->open_due)); /* (2) */
 	if (err)
 		return; /* later */
 	c->own.timeout_ns = WEKA_FOREVER;
@@ -317,6 +337,7 @@ static void own_send(struct weka_client *c)
 		own_answered(c);
 		return;
 	}
+	ASSERT(slot->index == c->requests_max); /* (2) */
 	c->own_out = true;
 }
 
@@ -344,6 +365,7 @@ void client__opens_leave(struct weka_client *c)
 		return;
 	until_ns = client__after(clock_now_ns(), LEAVE_NS);
 	client__forget_all(c);
+	ASSERT(c->out_count == 0);
 	each_open(c, false, true);
 	while (c->at == CLIENT_UP && c->opens + c->opening > 0) {
 		c->turns = 0; /* so that the next turn reads the clock */
@@ -359,8 +381,10 @@ int client__opens_create(struct weka_client *c, uint32_t opens_max)
 {
 	uint32_t buckets = 1;
 
+	ASSERT(!c->open && opens_max > 0);
 	while (buckets < opens_max)
 		buckets <<= 1;
+	ASSERT(buckets >= opens_max && is_pow2(buckets));
 	list_init(&c->open_free);
 	list_init(&c->open_due);
 	list_init(&c->open_late);

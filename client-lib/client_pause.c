@@ -38,6 +38,7 @@ static int enter_again(struct weka_client *c)
 {
 	int err;
 
+	ASSERT(c->pauses == 1);
 	do {
 		err = client__enter(c);
 		if (err == -EBUSY)
@@ -69,12 +70,14 @@ void client__pause(struct weka_client *c)
 {
 	const bool is_time = c->now_ns >= c->paused_ns + CLIENT_PAUSE_NS;
 
+	ASSERT(c->nested > 0 || c->pauses > 0);
 	if (is_time && !c->is_stopped && c->pauses == 0)
 		c->is_stopped = pause_now(c) != 0;
 }
 
 bool client__stop(struct weka_client *c, struct weka_req *req)
 {
+	ASSERT(c->nested > 0 && c->in_leaf && c->is_stopped);
 	if (client__forked(
 		    c)) { /* by pause(), and this is the child: the request is the parent's */
 		req->status = -ESTALE;

@@ -24,6 +24,7 @@ enum { POISON = 0xdb }; /* has no meaning in any format */
 
 static unsigned char *unit_at(const struct weka_client *c, uint32_t unit)
 {
+	ASSERT(c->memory && unit < c->pool.units);
 	return (unsigned char *)c->memory + (uint64_t)unit * WEKA_BLOCK;
 }
 
@@ -32,6 +33,7 @@ static wk_cold _Noreturn void was_written(const struct weka_client *c, uint32_t 
 {
 	const unsigned char *at = unit_at(c, unit);
 
+	ASSERT(bytes > 0 && byte < bytes);
 	while (*at == POISON) {
 		at++;
 		byte++;
@@ -45,6 +47,7 @@ static wk_cold _Noreturn void was_written(const struct weka_client *c, uint32_t 
 
 static void look(struct weka_client *c, uint32_t unit, uint32_t units)
 {
+	ASSERT(c->poisons && unit + units <= c->pool.units);
 	c->poison_looks++;
 	for (uint32_t i = 0; i < units; i++) {
 		const unsigned char *at = unit_at(c, unit + i);
@@ -62,6 +65,7 @@ int client__poison_begin(struct weka_client *c)
 {
 	const char *value = getenv("WEKA_POISON_WINDOWS");
 
+	ASSERT(!c->poisons && c->pool.units > 0);
 	if (!value || !*value || strcmp(value, "0") == 0)
 		return 0;
 	c->poisons = calloc(c->pool.units, sizeof(*c->poisons));
@@ -86,6 +90,7 @@ void client__poison_given(struct weka_client *c, uint32_t unit, uint32_t units)
 {
 	if (likely(!c->poisons))
 		return;
+	ASSERT(units > 0 && !c->poisons[unit]); /* (1) */
 	memset(unit_at(c, unit), POISON, (uint64_t)units * WEKA_BLOCK);
 	memset(c->poisons + unit, 1, units);
 }
@@ -94,4 +99,5 @@ void client__poison_taken(struct weka_client *c, uint32_t unit, uint32_t units)
 {
 	if (unlikely(c->poisons))
 		look(c, unit, units);
+	ASSERT(!c->poisons || !c->poisons[unit]); /* (1) */
 }

@@ -42,6 +42,7 @@ int weka_submit_read(struct weka_client *c, struct weka_req *req, const struct w
 	err = client__take(c, req, FAB_READ, window, &slot);
 	if (unlikely(err))
 		return err;
+	DASSERT(slot->lease && need <= slot->call.window_bytes);
 	memcpy(slot->call.args.read.handle.bytes, handle->bytes, sizeof(handle->bytes));
 	slot->out.skip = skip;
 	slot->call.args.read.offset_bytes = offset_bytes - skip;
@@ -55,6 +56,7 @@ static uint32_t wrong_blocks(struct weka_client *c, const struct client_slot *sl
 {
 	uint32_t wrong = 0, sum, i;
 
+	DASSERT(blocks <= slot->call.window_bytes / WEKA_BLOCK);
 	for (i = 0; i < blocks; i++) {
 		sum = answer ? fab_answer_sum(&slot->call, answer, i)
 			     : fab_call_sum(&slot->call, i);
@@ -76,6 +78,7 @@ static uint32_t wrong_blocks(struct weka_client *c, const struct client_slot *sl
 static void call_check(struct client_slot *slot, const struct fab_name *name, uint64_t offset_bytes,
 		       uint64_t length_bytes)
 {
+	ASSERT(slot->state == CLIENT_SENT);
 	slot->telling = true;
 	slot->call.type = FAB_CHECK;
 	slot->call.window_offset = 0;
@@ -90,6 +93,7 @@ static wk_cold int tell_read(struct client_slot *slot)
 {
 	const struct fab_name name = { .by = FAB_BY_HANDLE, .handle = slot->call.args.read.handle };
 
+	ASSERT(slot->call.type == FAB_READ && slot->asked_again);
 	slot->tell_status = -EIO;
 	slot->tell_at = slot->tell_end = 0;
 	call_check(slot, &name, slot->call.args.read.offset_bytes, slot->call.length_bytes);
@@ -99,6 +103,7 @@ static wk_cold int tell_read(struct client_slot *slot)
 /* The same for the next wrong item of a batch.  Returns false if no item is left. */
 wk_cold bool client__tell_next(struct client_slot *slot)
 {
+	ASSERT(slot->tell_at <= slot->tell_end);
 	while (slot->tell_at < slot->tell_end) {
 		struct weka_read_item *item = &slot->out.reads[slot->tell_at++];
 		struct fab_name name;
@@ -116,6 +121,7 @@ wk_cold bool client__tell_next(struct client_slot *slot)
 
 static wk_cold int tell_batch(struct client_slot *slot)
 {
+	ASSERT(slot->call.type == FAB_READ_BATCH && slot->asked_again);
 	slot->tell_status = 0;
 	slot->tell_at = 0;
 	slot->tell_end = slot->call.args.batch.count;
@@ -130,6 +136,8 @@ int client__read_answer(struct weka_client *c, struct client_slot *slot)
 	uint32_t skip = slot->out.skip;
 	char *window = client__window(slot);
 
+	DASSERT(slot->call.type == FAB_READ && slot->req && slot->lease);
+	DASSERT(skip < WEKA_BLOCK && got <= slot->call.args.read.length_bytes);
 	if (unlikely(wrong_blocks(c, slot, NULL, window, div_up(got, WEKA_BLOCK)) > 0))
 		return slot->asked_again ? tell_read(slot) : CLIENT_ASK_AGAIN;
 	slot->req->length_bytes = got > skip ? got - skip : 0;
@@ -173,6 +181,7 @@ int weka_submit_read_batch(struct weka_client *c, struct weka_req *req,
 		return client__drop(c, slot, err, NULL);
 	if ((uint64_t)count * FAB_ANSWER_BYTES + 63 > window->size_bytes)
 		return client__drop(c, slot, -EMSGSIZE, "the window, for the table of answers");
+	DASSERT(count == 1 || slot->batch != &slot->one);
 	reads = &slot->batch->read;
 	for (i = 0; i < count; i++) {
 		err = item_make(&items[i], &reads[i]);
@@ -194,6 +203,7 @@ static int item_answer(struct weka_client *c, struct client_slot *slot, uint32_t
 	struct fab_answer answer;
 	int err = fab_call_answer(&slot->call, i, &answer);
 
+	DASSERT(i < slot->call.args.batch.count);
 	if (err)
 		return err;
 	item->status = answer.status;
@@ -221,6 +231,7 @@ int client__batch_answer(struct weka_client *c, struct client_slot *slot)
 	bool wrong = false;
 	int err = 0;
 
+	DASSERT(slot->call.type == FAB_READ_BATCH && slot->req && slot->lease);
 	for (i = 0; i < count && !err; i++)
 		err = item_answer(c, slot, i, &wrong);
 	if (!err && wrong)

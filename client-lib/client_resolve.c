@@ -27,6 +27,7 @@ struct found {
 
 static int found_add(struct found *f, const char *text)
 {
+	ASSERT(f->count <= f->count_max && f->count_max <= CLIENT_ADDRESSES);
 	if (f->count == f->count_max)
 		return 0; /* keep only the first addresses of a name */
 	f->address[f->count] = strdup(text);
@@ -51,6 +52,7 @@ static bool split(const char *address, char scheme[8], char host[256], const cha
 	if (!colon || colon == from || colon - from >= 256 || *from == '[')
 		return false;
 	snprintf(host, 256, "%.*s", (int)(colon - from), from);
+	ASSERT(host[0] && scheme[0]);
 	*port = colon + 1;
 	return strspn(host, "0123456789.") != strlen(host); /* a wrong number */
 }
@@ -64,6 +66,7 @@ static int add_number(struct found *f, const char *scheme, const struct sockaddr
 		is6 ? (const void *)&((const struct sockaddr_in6 *)(const void *)sa)->sin6_addr
 		    : (const void *)&((const struct sockaddr_in *)(const void *)sa)->sin_addr;
 
+	ASSERT(sa->sa_family == AF_INET || is6);
 	if (!inet_ntop(sa->sa_family, from, number, sizeof(number)))
 		return 0;
 	snprintf(text, sizeof(text), "%s://%s%s%s:%.8s", scheme, is6 ? "[" : "", number,
@@ -101,6 +104,7 @@ int client__resolve(struct weka_client *c, char *why)
 	char not_used[WHY_MAX];
 	int err = 0;
 
+	ASSERT(c->address_count > 0 && c->address_count <= CLIENT_ADDRESSES);
 	for (uint32_t i = 0; i < c->address_count && !err; i++) {
 		f.count_max = CLIENT_ADDRESSES - (c->address_count - 1 - i);
 		err = fab_address_check(c->addresses[i], not_used) == 0
@@ -116,5 +120,6 @@ int client__resolve(struct weka_client *c, char *why)
 		free(c->addresses[i]);
 	memcpy(c->addresses, f.address, sizeof(f.address));
 	c->address_count = f.count;
+	ASSERT(c->address_count <= CLIENT_ADDRESSES);
 	return 0;
 }

@@ -25,6 +25,7 @@ int client__sleep_create(struct weka_client *c)
 {
 	struct epoll_event event = { .events = EPOLLIN };
 
+	ASSERT(c->epoll < 0 && c->timer < 0);
 	c->arm_ns = 2 * NS_PER_US; /* until it is measured */
 	c->epoll = epoll_create1(EPOLL_CLOEXEC);
 	c->timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
@@ -48,6 +49,7 @@ static int timer_set(struct weka_client *c, uint64_t delay_ns)
 			      .tv_nsec = (long)(delay_ns % NS_PER_S) },
 	};
 
+	ASSERT(c->timer >= 0);
 	return timerfd_settime(c->timer, 0, &t, NULL) < 0 ? -errno : 0;
 }
 
@@ -56,6 +58,7 @@ static int watch(struct weka_client *c, struct client_lane *lane)
 	struct epoll_event event = { .events = EPOLLIN };
 	const int fd = fab_conn_fd(lane->conn);
 
+	ASSERT(lane->conn && c->epoll >= 0);
 	if (lane->watched >= 0 || fd < 0)
 		return 0;
 	if (epoll_ctl(c->epoll, EPOLL_CTL_ADD, fd, &event) < 0)
@@ -78,6 +81,7 @@ static uint64_t next_deadline(const struct weka_client *c)
 	uint64_t next = c->next.conn ? fab_conn_deadline(c->next.conn) : UINT64_MAX;
 	uint32_t i;
 
+	ASSERT(!c->next.conn || c->at != CLIENT_UP);
 	for (i = 0; i < c->lane_count && c->at == CLIENT_UP; i++)
 		next = min_u64(next, client__lane_deadline(&c->lanes[i]));
 	if (c->at == CLIENT_DOWN)
@@ -103,6 +107,7 @@ static int lane_arm(struct weka_client *c, struct client_lane *lane, enum client
 {
 	int err = at != CLIENT_DOWN ? watch(c, lane) : 0;
 
+	ASSERT(!lane->armed);
 	if (err)
 		return err;
 	if (at != CLIENT_UP && at != CLIENT_POOL)
@@ -113,6 +118,7 @@ static int lane_arm(struct weka_client *c, struct client_lane *lane, enum client
 
 static void lane_disarm(struct client_lane *lane)
 {
+	ASSERT(!lane->armed || lane->conn);
 	if (lane->armed)
 		fab_disarm(lane->conn);
 	lane->armed = false;
@@ -142,11 +148,13 @@ void client__disarm(struct weka_client *c)
 {
 	uint32_t i;
 
+	ASSERT(c->armed);
 	lane_disarm(&c->next);
 	for (i = 0; i < CLIENT_LANES_MAX; i++)
 		lane_disarm(&c->lanes[i]);
 	c->armed = false;
 	(void)!timer_set(c, 0); /* it may have expired: make it unreadable */
+	ASSERT(!c->armed && !c->next.armed);
 }
 
 int weka_fd(const struct weka_client *c)
@@ -162,6 +170,7 @@ int weka_fd(const struct weka_client *c)
 
 static wk_cold int cannot_watch(struct weka_client *c, int err)
 {
+	ASSERT(err < 0);
 	return client__say(c, err, "cannot watch the connection: %s%s", strerror(-err),
 			   err == -ENOSPC  ? " (raise fs.epoll.max_user_watches)"
 			   : err == -EBADF ? " (the descriptor of weka_fd() was closed)"
@@ -176,6 +185,7 @@ int weka_arm(struct weka_client *c)
 		return err;
 	client__hurry(c); /* so that every request has its deadline */
 	client__progress(c);
+	ASSERT(!c->armed);
 	armed = c->done_first ? 0 : arm(c);
 	if (unlikely(armed < 0))
 		armed = cannot_watch(c, armed);
@@ -199,6 +209,7 @@ int client__sleep(struct weka_client *c, uint64_t until_ns)
 	struct timespec timeout;
 	int armed = arm(c), got;
 
+	ASSERT(c->armed || armed != 1);
 	c->arm_ns += (clock_now_ns() - begin_ns) / 4 - c->arm_ns / 4;
 	if (armed == 0)
 		return 0;
@@ -260,6 +271,7 @@ int client__wait(struct weka_client *c, struct weka_req *req, uint64_t timeout_n
 	uint64_t spin_until_ns, seen = came(c);
 	int err = 0;
 
+	ASSERT(!req || client__req(req)->state != CLIENT_REQ_IDLE);
 	spin_until_ns = begin_ns + min_u64(spin_ns(c), timeout_ns);
 	c->turns = 0;
 	for (;;) {
@@ -291,6 +303,7 @@ int client__wait(struct weka_client *c, struct weka_req *req, uint64_t timeout_n
 
 static wk_cold int wait_failed(struct weka_client *c, int err)
 {
+	ASSERT(err < 0);
 	switch (err) {
 	case -ETIMEDOUT:
 		return client__say(c, err, "weka_wait: nothing came in that time");

@@ -21,6 +21,7 @@ static int64_t seek_store(struct weka_client *c, const struct client_bulk *b, ui
 	struct weka_req req = { 0 };
 	int err = weka_submit_seek(c, &req, &b->handle, b->offset_bytes + at, flags);
 
+	ASSERT(c->nested > 0 && b->op == CLIENT_BULK_READ);
 	if (err)
 		return err;
 	client__req(&req)->is_sync = true;
@@ -46,6 +47,7 @@ int client__bulk_data(struct weka_client *c, struct client_bulk *b, uint64_t *ne
 {
 	int64_t from = find(c, b, *next, false), to;
 
+	ASSERT(b->is_sparse && *next <= b->length_bytes);
 	if (from == -ENXIO) {
 		*next = b->length_bytes;
 		return 0;
@@ -62,6 +64,7 @@ int client__bulk_data(struct weka_client *c, struct client_bulk *b, uint64_t *ne
 	b->data_end = min_u64(align_up((uint64_t)to, WEKA_BLOCK), b->length_bytes);
 	if (b->data_end <= *next) /* it has become a hole since */
 		b->is_sparse = false;
+	ASSERT(*next <= b->length_bytes && b->data_end <= b->length_bytes);
 	return 0;
 }
 

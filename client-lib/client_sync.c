@@ -25,6 +25,7 @@
 
 int client__fail(struct weka_client *c, int err, const char *what, const char *name)
 {
+	ASSERT(err < 0 && what[0]);
 	name = name ? name : "a handle";
 	if (err == c->dead && c->link_error[0]) /* it says why there is no connection */
 		return client__say(c, err, "%s %.180s: no connection: %.200s", what, name,
@@ -36,6 +37,7 @@ int client__fail_said(struct weka_client *c, int err, const char *what, const ch
 {
 	char said[sizeof(c->error)];
 
+	ASSERT(err < 0 && what[0]);
 	memcpy(said, c->error, sizeof(said));
 	if (strstr(said, strerror(-err)))
 		return client__say(c, err, "%s %.180s: %.200s", what, name ? name : "a handle",
@@ -47,6 +49,7 @@ int client__fail_said(struct weka_client *c, int err, const char *what, const ch
 /* A synchronous request is not reaped; its own deadline ends it. */
 void client__await(struct weka_client *c, struct weka_req *req)
 {
+	ASSERT(c->nested > 0 && client__req(req)->state != CLIENT_REQ_IDLE);
 	c->in_leaf = true;
 	while (client__req(req)->state != CLIENT_REQ_DONE) {
 		if (unlikely(c->is_stopped) && client__stop(c, req))
@@ -62,6 +65,7 @@ void client__await(struct weka_client *c, struct weka_req *req)
 int client__run(struct weka_client *c, struct weka_req *req, int err, const char *what,
 		const char *name)
 {
+	ASSERT(c->nested > 0 && err <= 0);
 	if (err)
 		return client__fail_said(c, err, what, name);
 	client__req(req)->is_sync = true;
@@ -74,6 +78,7 @@ int client__lease_some(struct weka_client *c, uint64_t want_bytes, uint64_t leas
 {
 	int err;
 
+	ASSERT(c->nested > 0 && least_bytes > 0 && want_bytes >= least_bytes);
 	do {
 		err = weka_lease(c, want_bytes, out);
 		if (!err || want_bytes == least_bytes)
@@ -133,6 +138,7 @@ static int open_here(struct weka_client *c, const struct weka_ref *ref, struct w
 	uint32_t flags = WEKA_HOLD;
 	int err;
 
+	ASSERT(c->nested > 0);
 	do {
 		struct weka_req req = { 0 };
 
@@ -216,6 +222,7 @@ static int unlink_some(struct weka_client *c, struct weka_unlink_item *items, ui
 {
 	struct weka_req req = { 0 };
 
+	ASSERT(c->nested > 0 && *count <= UNLINK_ITEMS);
 	for (;; *count /= 2) {
 		int err = weka_submit_unlink_batch(c, &req, items, *count, NULL);
 
@@ -231,6 +238,7 @@ static int unlink_all(struct weka_client *c, struct weka_unlink_item *items, siz
 	int err = 0, first = 0;
 	size_t i, next = 0;
 
+	ASSERT(c->nested > 0);
 	for (i = 0; i < count; i++) {
 		if (i == next && !err) {
 			uint32_t some = (uint32_t)min_u64(count - i, most);
@@ -238,6 +246,7 @@ static int unlink_all(struct weka_client *c, struct weka_unlink_item *items, siz
 			err = unlink_some(c, &items[i], &some);
 			next += some;
 		}
+		ASSERT(err || i < next);
 		if (err)
 			items[i].status = err;
 		if (items[i].status && !first)
@@ -367,6 +376,7 @@ static int text_of(struct weka_client *c, const char *what, const uint64_t *from
 
 	if (err)
 		return client__fail_said(c, err, what, "");
+	ASSERT(lease->size_bytes >= LEAST_BYTES);
 	window = whole(lease);
 	err = from ? client__submit_damaged(c, &req, *from, &window)
 		   : weka_submit_status(c, &req, &window);
@@ -401,6 +411,7 @@ int weka_damaged(struct weka_client *c, uint64_t from, char **text)
 static wk_cold int bulk_failed(struct weka_client *c, const struct client_bulk *b, int err,
 			       const char *what, const char *name)
 {
+	ASSERT(err < 0 && c->nested > 0);
 	return b->is_said ? client__fail_said(c, err, what, name)
 			  : client__fail(c, err, what, name);
 }
@@ -432,6 +443,7 @@ static int64_t bulk(struct weka_client *c, enum client_bulk_op op, const struct 
 	err = client__bulk(c, &b);
 	if (err)
 		err = bulk_failed(c, &b, err, op == CLIENT_BULK_READ ? "read" : "write", NULL);
+	ASSERT(b.done_bytes <= length_bytes);
 	client__finish(c);
 	return err ? err : (int64_t)b.done_bytes;
 }
@@ -456,6 +468,7 @@ static int64_t append(struct weka_client *c, const struct weka_handle *handle, c
 	size_t done = 0;
 	int err = 0;
 
+	ASSERT(c->nested > 0);
 	while (done < length_bytes && !err) {
 		uint32_t piece = (uint32_t)min_u64(length_bytes - done, WEKA_WRITE_MAX);
 		struct weka_req req = { 0 };
@@ -471,6 +484,7 @@ static int64_t append(struct weka_client *c, const struct weka_handle *handle, c
 		err = client__run(c, &req, err, "append", "to a handle");
 		weka_release(c, lease);
 		done += piece;
+		ASSERT(piece > 0 && done <= length_bytes);
 	}
 	return err ? err : (int64_t)done;
 }
@@ -521,6 +535,7 @@ static int read_small(struct weka_client *c, const struct weka_ref *ref, struct 
 	struct weka_req req = { 0 };
 	int err;
 
+	ASSERT(c->nested > 0 && lease->size_bytes > 0);
 	*item = (struct weka_read_item){ .ref = *ref, .length_bytes = WEKA_TO_END };
 	err = client__run(c, &req, weka_submit_read_batch(c, &req, item, 1, &window), "read",
 			  ref->name);
@@ -535,6 +550,7 @@ static int read_large(struct weka_client *c, const char *path, char **bytes, siz
 	int64_t got = 0;
 	int err = open_here(c, &ref, &attr, "read");
 
+	ASSERT(c->nested > 0);
 	if (err)
 		return err;
 	*bytes = attr.size_bytes < SIZE_MAX ? malloc(attr.size_bytes + 1) : NULL;
@@ -547,6 +563,7 @@ static int read_large(struct weka_client *c, const char *path, char **bytes, siz
 		free(*bytes);
 		return (int)got;
 	}
+	ASSERT(err || (uint64_t)got <= attr.size_bytes);
 	*size_bytes = (size_t)got;
 	return err;
 }
@@ -576,6 +593,7 @@ static int read_file(struct weka_client *c, const char *path, void **bytes, size
 		client__fail(c, err, "read", path);
 	if (err)
 		return err;
+	ASSERT(copy);
 	copy[*size_bytes] = 0;
 	*bytes = copy;
 	return 0;
@@ -600,6 +618,7 @@ static int put_small(struct weka_client *c, const struct weka_ref *ref, const vo
 
 	if (err)
 		return client__fail_said(c, err, "put", ref->name);
+	ASSERT(lease->size_bytes >= size_bytes);
 	if (size_bytes > 0)
 		memcpy(lease->data, bytes, size_bytes);
 	window = whole(lease);
@@ -637,6 +656,7 @@ static int put_large(struct weka_client *c, const struct weka_ref *ref, const vo
 	struct stat st;
 	int err = weka_submit_put_begin(c, &req, ref, create, size_bytes, &attr);
 
+	ASSERT(c->nested > 0);
 	err = client__run(c, &req, err, "put", ref->name);
 	if (err)
 		return err;
@@ -704,6 +724,7 @@ static int64_t get_fd(struct weka_client *c, const struct weka_ref *ref, int fd)
 	int err = ref->by == WEKA_BY_HANDLE ? stat_ref(c, ref, &attr)
 					    : open_here(c, ref, &attr, "get");
 
+	ASSERT(c->nested > 0);
 	if (err)
 		return err;
 	b.handle = attr.handle;

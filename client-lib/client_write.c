@@ -27,6 +27,7 @@ static void sum_blocks(const char *bytes, uint32_t size, uint32_t skip, char *su
 {
 	uint32_t piece, sum;
 
+	DASSERT(skip < WEKA_BLOCK);
 	while (size > 0) {
 		piece = min_u32(size, WEKA_BLOCK - skip);
 		sum = crc32c_block(bytes, piece);
@@ -36,6 +37,7 @@ static void sum_blocks(const char *bytes, uint32_t size, uint32_t skip, char *su
 		size -= piece;
 		skip = 0;
 	}
+	DASSERT(size == 0);
 }
 
 /* ---- whole files ------------------------------------------------------------------- */
@@ -55,6 +57,7 @@ static int puts_end(const struct weka_put_item *items, uint32_t count, uint64_t 
 		*end = max_u64(*end, (uint64_t)items[i].window_at + items[i].size_bytes);
 		sums += 4 * div_up(items[i].size_bytes, WEKA_BLOCK);
 	}
+	ASSERT(sums % 4 == 0);
 	*end = align_up(*end, 4);
 	sums += align_up((uint64_t)count * FAB_ANSWER_BYTES, 64);
 	return *end + sums <= size ? 0 : -EMSGSIZE;
@@ -99,6 +102,7 @@ int weka_submit_put(struct weka_client *c, struct weka_req *req, struct weka_put
 	err = puts_end(items, count, window->size_bytes, &sums_at);
 	if (err)
 		return client__drop(c, slot, err, "where the items lie in the window");
+	DASSERT(count == 1 || slot->batch != &slot->one);
 	puts = &slot->batch->put;
 	for (i = 0; i < count; i++) {
 		err = put_make(&items[i], &puts[i]);
@@ -125,6 +129,7 @@ int client__put_answer(struct client_slot *slot)
 	struct fab_answer answer;
 	int err;
 
+	DASSERT(slot->call.type == FAB_PUT && slot->req && slot->lease);
 	for (i = 0; i < count; i++) {
 		err = fab_call_answer(&slot->call, i, &answer);
 		if (err)
@@ -161,6 +166,7 @@ int weka_submit_write(struct weka_client *c, struct weka_req *req, const struct 
 	err = client__take(c, req, FAB_WRITE, window, &slot);
 	if (err)
 		return err;
+	DASSERT(slot->lease && blocks > 0);
 	sum_blocks(client__window(slot), length_bytes, skip, client__window(slot) + sums_at);
 	memcpy(slot->call.args.write.handle.bytes, handle->bytes, sizeof(handle->bytes));
 	slot->call.args.write.offset_bytes = flags & WEKA_APPEND ? 0 : offset_bytes;
@@ -211,6 +217,7 @@ static int submit_size(struct weka_client *c, struct weka_req *req, enum fab_typ
 	err = client__take(c, req, type, NULL, &slot);
 	if (err)
 		return err;
+	DASSERT(type == FAB_PUT_COMMIT || type == FAB_PUT_ABORT || type == FAB_TRUNCATE);
 	memcpy(slot->call.args.size.handle.bytes, handle->bytes, sizeof(handle->bytes));
 	slot->call.args.size.size_bytes = size_bytes;
 	return client__send(c, slot);
@@ -245,6 +252,7 @@ static int submit_range(struct weka_client *c, struct weka_req *req, enum fab_ty
 	err = client__take(c, req, type, NULL, &slot);
 	if (err)
 		return err;
+	DASSERT(type == FAB_PUNCH || type == FAB_SEEK);
 	memcpy(slot->call.args.range.handle.bytes, handle->bytes, sizeof(handle->bytes));
 	slot->call.args.range.offset_bytes = offset_bytes;
 	slot->call.args.range.length_bytes = length_bytes;

@@ -30,6 +30,7 @@ static int submit(struct weka_client *c, struct weka_req *req, enum fab_type typ
 	if (err)
 		return client__drop_name(c, *out, err, ref);
 	(*out)->call.args.xattr.xattr = name;
+	ASSERT(bytes > 0 && bytes <= WEKA_NAME_MAX);
 	(*out)->call.args.xattr.xattr_bytes = (uint16_t)bytes;
 	(*out)->call.args.xattr.value = NULL;
 	(*out)->call.args.xattr.value_bytes = 0;
@@ -128,6 +129,7 @@ static int64_t look(struct weka_client *c, const char *path, const char *name, v
 		client__finish(c);
 		return err;
 	}
+	ASSERT(lease->size_bytes >= room);
 	window = (struct weka_window){ .lease = lease, .size_bytes = lease->size_bytes };
 	err = name ? weka_submit_getxattr(c, &req, &ref, name, &window)
 		   : weka_submit_listxattr(c, &req, &ref, &window);

@@ -752,7 +752,7 @@ WEKA_MUST_CHECK int weka_submit_removexattr(struct weka_client *client, struct w
  * Thread:  the client's.  Never blocks.  Calls the system only to send over TCP, to wake a sleeping
  *          appliance, to check now and then (when nothing arrives) that the appliance is still
  *          there, and to connect.
- * Errors:  -ESTALE.
+ * Errors:  -ESTALE.  -EINVAL: the caller changed a request that had ended, before it was returned.
  */
 WEKA_MUST_CHECK int weka_reap(struct weka_client *client, struct weka_req **done,
 			      uint32_t done_max);

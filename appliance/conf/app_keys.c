@@ -9,10 +9,13 @@
  *
  * Invariants:
  *  (1) A key is valid only if it is in a file that nobody but root or we can read or change, except
- *      for the anonymous one, which the configuration names.
+ *      for the anonymous one, which the configuration names
+ *      [test_app_keys:what_others_can_read_is_refused,
+ *      test_app_keys:what_somebody_else_owns_is_refused].
  *  (2) Secrets are in k->grant, in the fabric's table, and, during app_key_read(), on the
  *      stack; nowhere else.
- *  (3) When in doubt no client is admitted: a directory that cannot be read has no keys.
+ *  (3) When in doubt no client is admitted: a directory that cannot be read has no keys
+ *      [test_app_keys:without_its_directory_nobody_gets_in].
  */
 #define _GNU_SOURCE
 #include "appliance/conf/app_keys.h"
@@ -144,11 +147,22 @@ static const char *user_text(const struct fab_rights *r)
 		      : ", as uid 0: modes and owners do not count";
 }
 
+/* Is nothing of the key that was read before left? */
+static bool is_wiped(const struct fab_grant *g)
+{
+	static const uint8_t none[FAB_KEY_BYTES];
+
+	return memcmp(g->key.secret, none, sizeof(none)) == 0 &&
+	       memcmp(g->handle_secret, none, sizeof(none)) == 0;
+}
+
 /* Read and set one.  `why` is for the caller to tell. */
 static int take(struct app_keys *k, const char *id, char *why)
 {
-	int err = app_key_read(k->grant, k->conf->key_dir, id, why);
+	int err;
 
+	ASSERT(is_wiped(k->grant) && id[0]); /* (2) */
+	err = app_key_read(k->grant, k->conf->key_dir, id, why);
 	if (!err && k->conf->key_file[0] && strcmp(id, k->conf->key_id) == 0) {
 		snprintf(why, APP_KEY_WHY, "%s: the key of key_file has this id too", id);
 		err = -EEXIST;
@@ -245,6 +259,7 @@ static int key_file_take(struct app_keys *k, char *why)
 {
 	int err;
 
+	ASSERT(is_wiped(k->grant) && k->conf->key_file[0]); /* (2) */
 	*k->grant = (struct fab_grant){ .rights.may_write = true };
 	err = app_conf_read_key(k->conf, k->grant->key.secret, why); /* which may name its id */
 	if (!err) {

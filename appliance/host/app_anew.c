@@ -7,9 +7,11 @@
  * send their requests again; receipts ensure that no change is made twice.  The kernel takes back
  * memory, sockets and devices as it does from a process that is killed.
  *
- *  (1) No client was told about a change that was in progress: app_patience.c (7).
+ *  (1) No client was told about a change that was in progress: app_patience.c (7)
+ *      [test_app_patience:the_caller_begins_anew_and_reads_what_is_durable].
  *  (2) Never if a start makes a new store (memory drives), and not while a drive is dead: serving
- *      from the other drives is better than a mount that is refused.
+ *      from the other drives is better than a mount that is refused
+ *      [test_app_anew:while_a_drive_is_dead_what_serves_to_read_goes_on].
  */
 #define _GNU_SOURCE
 #include "appliance/host/app_anew.h"

@@ -6,14 +6,14 @@
  *
  * Invariants:
  *  (1) At most APP_HTTP_CONNECTIONS_MAX connections are open, the last of them only until it is
- *      turned out.
+ *      turned out [e2e_metrics].
  *  (2) The library closes a connection IDLE_S after its last byte.  One that has finished no
  *      request for SLOW_NS is shut when anybody connects or asks.  So somebody who sends or takes a
- *      byte now and then keeps nobody out, and keeps no memory, for longer.
+ *      byte now and then keeps nobody out, and keeps no memory, for longer [e2e_metrics].
  *  (3) Each connection has PARSE_BYTES, and its headers are parsed there.
  *  (4) A snapshot's text lives while it is being sent.  There are two snapshots a second at most,
  *      and a new one comes with a request; so by (2) some thirty texts live at once.  With (1) and
- *      (3) this bounds the memory: HTTP_BYTES of app_account.c.
+ *      (3) this bounds the memory: HTTP_BYTES of app_account.c [e2e_metrics].
  *  (5) All but start and stop runs in the library's thread.  It waits with poll(): its epoll mode
  *      misses the end of a client that closes its half in the same segment.
  */
@@ -23,6 +23,7 @@
 #include "base/clock.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,7 +45,12 @@ struct app_http {
 	struct MHD_Daemon *library;
 	struct http__answers answers;
 	struct connection connection[APP_HTTP_CONNECTIONS_MAX];
+	bool has_thread; /* of the library, since its first request */
+	pthread_t thread;
 };
+
+/* (3): a few MiB, and room in them for the largest request that a browser sends */
+static_assert(APP_HTTP_CONNECTIONS_MAX * PARSE_BYTES <= (4u << 20) && PARSE_BYTES >= 4096, "bound");
 
 /* ---- connections ------------------------------------------------------------------------- */
 
@@ -117,6 +123,11 @@ static enum MHD_Result asked(void *http, struct MHD_Connection *c, const char *u
 {
 	struct app_http *h = http;
 
+	if (!h->has_thread) {
+		h->has_thread = true;
+		h->thread = pthread_self();
+	}
+	ASSERT(pthread_equal(h->thread, pthread_self())); /* (5) */
 	(void)shut_slow(h);
 	return http__answer(&h->answers, c, url, method, version, upload, upload_bytes, of_request);
 }
@@ -144,6 +155,7 @@ static int listen_at(const struct app_conf *conf, int *out, char *why)
 	err = app_conf_metrics_address(conf->metrics, &at);
 	if (err)
 		return err; /* app_conf_load() has refused it */
+	ASSERT(at.size_bytes > 0 && at.size_bytes <= sizeof(at.address));
 	fd = socket(at.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd >= 0 && !setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) &&
 	    !bind(fd, (struct sockaddr *)&at.address, at.size_bytes) && !listen(fd, BACKLOG)) {
@@ -215,6 +227,7 @@ int app_http_start(struct app_http **out, const struct app_http_cfg *cfg, char *
 		free(h);
 		return err;
 	}
+	ASSERT(h->library);
 	*out = h;
 	return 0;
 }

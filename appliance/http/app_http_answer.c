@@ -9,7 +9,8 @@
  * Invariants:
  *  (1) A snapshot is taken at most every FRESH_NS, and its text is written once.  So strangers'
  *      requests cost the polling threads no more than one reader's do.
- *  (2) A response owns its bytes.  They live until the last connection has sent them.
+ *  (2) A response owns its bytes.  They live until the last connection has sent them
+ *      [e2e_metrics].
  */
 #include "appliance/http/app_http_internal.h"
 #include "base/clock.h"
@@ -90,6 +91,7 @@ static void refresh(struct http__answers *a)
 	drop(a);
 	a->status = app_ask_wait(a->ask, WAIT_MS, &a->snapshot);
 	a->taken_ns = clock_now_ns();
+	ASSERT(a->taken_ns >= now_ns && (a->status || a->snapshot)); /* (1) */
 }
 
 static void put_status(struct http__text *t, const struct app_snapshot *s)
@@ -110,10 +112,12 @@ static struct MHD_Response *written(struct http__answers *a, enum http__kind kin
 	struct MHD_Response *r = NULL;
 	char *fitting;
 
+	ASSERT(!a->fresh[kind] && a->snapshot); /* (1) */
 	if (kind == HTTP__METRICS)
 		http__metrics(&t, a->snapshot, &a->limits);
 	else
 		put_status(&t, a->snapshot);
+	ASSERT(t.failed || t.used > 0);
 	fitting = t.failed ? NULL : realloc(t.bytes, t.used + 1);
 	if (fitting) {
 		t.bytes = fitting;

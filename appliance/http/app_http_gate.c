@@ -37,6 +37,7 @@ bool http__host_is_ours(const char *host)
 /* The time that this takes reveals only the token's length. */
 static bool is_token(const char *said, size_t bytes, const char *token)
 {
+	ASSERT(token[0]); /* "" would let everybody in */
 	return bytes == strlen(token) && CRYPTO_memcmp(said, token, bytes) == 0;
 }
 
@@ -50,6 +51,7 @@ static bool has_password(const char *said, size_t bytes, const char *token)
 	if (bytes == 0 || bytes % 4 || bytes > HEADER_MAX)
 		return false;
 	text_bytes = EVP_DecodeBlock(text, (const unsigned char *)said, (int)bytes);
+	ASSERT(text_bytes <= (int)sizeof(text));
 	if (text_bytes <= 0)
 		return false;
 	for (size_t i = bytes; i > bytes - 2 && said[i - 1] == '='; i--)

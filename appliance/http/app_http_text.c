@@ -15,6 +15,7 @@ static bool grow(struct http__text *t, size_t bytes)
 	size_t capacity = t->capacity ? t->capacity : FIRST_BYTES;
 	char *more;
 
+	ASSERT(t->used <= t->capacity && !t->failed);
 	while (capacity <= t->used + bytes)
 		capacity *= 2;
 	if (capacity == t->capacity)
@@ -24,6 +25,7 @@ static bool grow(struct http__text *t, size_t bytes)
 		return false;
 	t->bytes = more;
 	t->capacity = capacity;
+	ASSERT(t->used + bytes < t->capacity); /* and a NUL */
 	return true;
 }
 
@@ -43,6 +45,7 @@ void http__put(struct http__text *t, const char *fmt, ...)
 	vsnprintf(t->bytes + t->used, t->capacity - t->used, fmt, args);
 	va_end(args);
 	t->used += (size_t)bytes;
+	ASSERT(t->used < t->capacity && t->bytes[t->used] == '\0');
 }
 
 void http__text_free(struct http__text *t)

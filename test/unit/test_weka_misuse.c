@@ -132,6 +132,35 @@ Test(weka_misuse, a_request_that_was_not_reaped_is_busy)
 	cr_assert_eq(reap_one(client), &req);
 }
 
+Test(weka_misuse, a_request_that_is_cleared_in_flight_is_left_alone)
+{
+	struct weka_req *done;
+
+	atomic_store(&server.silent, 1ull << FAB_PING);
+	cr_assert_eq(weka_submit_ping(client, &req), 0);
+	cr_assert_eq(weka_flush(client), 0);
+	req = (struct weka_req){ .timeout_ns = NS_PER_MS };
+	MISTAKE(weka_cancel(client, &req), -EINVAL, "not in flight");
+	while (weka_wait(client, NS_PER_MS) == -ETIMEDOUT)
+		;
+	cr_assert_eq(weka_reap(client, &done, 1), 0);
+	cr_assert_eq(weka_wait(client, NS_PER_MS), -ENOENT, "it is over");
+	cr_assert_eq(req.status, 0);
+}
+
+Test(weka_misuse, a_request_that_is_cleared_before_it_is_reaped_is_named)
+{
+	struct weka_req more = { 0 }, *done;
+
+	cr_assert_eq(weka_submit_ping(client, &req), 0);
+	cr_assert_eq(weka_wait(client, WEKA_FOREVER), 0);
+	req = (struct weka_req){ 0 };
+	MISTAKE(weka_reap(client, &done, 1), -EINVAL, "before it was reaped");
+	cr_assert_eq(weka_reap(client, &done, 1), 0);
+	cr_assert_eq(weka_submit_ping(client, &more), 0);
+	cr_assert_eq(reap_one(client), &more);
+}
+
 Test(weka_misuse, a_request_that_was_not_zeroed_is_refused)
 {
 	memset(&req, 0xa5, sizeof(req));
@@ -309,7 +338,7 @@ Test(weka_misuse, reserved_fields_are_zero)
 	struct weka_setattr set = { .reserved = { 0, 1 } };
 	struct weka_client *none;
 
-	item.reserved[1] = 1;
+	item.reserved[0] = 1;
 	MISTAKE(weka_submit_read_batch(client, &req, &item, 1, &window), -EINVAL, "item 0");
 	stat.ref.reserved0 = 1;
 	MISTAKE(weka_submit_stat(client, &req, &stat, 1, NULL), -EINVAL, "item 0");
