@@ -10,7 +10,7 @@
  *
  *  (1) A feed is closed when its Stream let go of it and no batch is left, or with its session.
  *  (2) No sample is lost: a batch that came while a signal ended the call is handed out next
- *      [test_stream:test_a_wait_that_a_signal_ends].
+ *      [test_stream:test_a_batch_that_comes_while_a_signal_ends_the_call].
  *  (3) `cursor` is the place after the last batch that was handed out
  *      [test_stream:test_resume].
  */

@@ -423,6 +423,25 @@ def test_a_wait_that_a_signal_ends(shm, dataset, stopped):
     assert samples(stream) == whole == samples(dataset.stream(batch=10, seed=1, cursor=cursor))
 
 
+def test_a_batch_that_comes_while_a_signal_ends_the_call(shm, dataset, files, stopped):
+    stream, path = dataset.stream(batch=10, seed=1), list(files)[3]
+    cursor = stream.cursor()
+
+    def receives_it():
+        go_on()
+        for _ in range(20):  # these answers come behind that of the batch
+            shm.read(path)
+        raise Away
+
+    stopped()
+    timer = after(0.1, receives_it)
+    with pytest.raises(Away):
+        next(stream)
+    timer.join()
+    assert stream.stats()["batches"] == 1 and stream.cursor() == cursor
+    assert samples(stream) == samples(dataset.stream(batch=10, seed=1, cursor=cursor))
+
+
 @pytest.mark.parametrize("call", ["create", "verify", "open"])
 def test_other_waits_that_a_signal_ends(shm, dataset, stopped, top, call):
     new = dataset.__reduce__()[0].__self__
