@@ -5,7 +5,8 @@
  * Invariants, true between any two calls:
  *
  *  (1) base and size are multiples of 2 MiB; used <= size.
- *  (2) Every page was written once: no later access can fail for lack of memory.
+ *  (2) Every page was written once: no later access can fail for lack of memory
+ *      [test_nvme_file:memory_that_the_machine_does_not_have_is_refused_not_taken].
  *  (3) [0, used) has been handed out, each byte once; [used, size) never.
  */
 #define _GNU_SOURCE
@@ -246,7 +247,8 @@ void *arena_alloc(struct arena *a, uint64_t size_bytes, uint64_t align)
 	at = align_up(a->used_bytes, align); /* fits: both are far below 2^63 */
 	if (size_bytes == 0 || add_overflows(at, size_bytes, &end) || end > a->size_bytes)
 		return NULL;
-	a->used_bytes = end; /* (3) */
+	ASSERT(at >= a->used_bytes); /* (3) */
+	a->used_bytes = end;         /* (3) */
 	return a->base + at;
 }
 

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* Pages for keys.  Invariant: (1) they contain only keys, so dumps can leave all of them out. */
+/*
+ * Pages for keys.
+ *
+ * Invariant: (1) they contain only keys, so dumps can leave all of them out
+ * [test_base_secret:is_left_out_of_dumps_kept_out_of_swap_and_not_for_children].
+ */
 #define _GNU_SOURCE
 #include "base/secret.h"
 

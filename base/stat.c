@@ -34,6 +34,7 @@ static uint64_t bucket_top(uint32_t bucket)
 		return bucket;
 	shift = (bucket >> STAT_SUB_BITS) - 1;
 	first = (uint64_t)(SUB_COUNT + (bucket & (SUB_COUNT - 1))) << shift;
+	DASSERT(bucket_of(first) == bucket); /* (1) */
 	return first + ((1ull << shift) - 1);
 }
 

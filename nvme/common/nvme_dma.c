@@ -23,11 +23,12 @@
  *  (1) A mapping begins at the start of a window; its windows follow each other; all but
  *      the last are full.
  *  (2) Windows are allocated in a circle: a freed IOVA is reused as late as possible, so that a
- *      stale one finds nothing.
+ *      stale one finds nothing [test_nvme_dma:unmapped_iova_comes_back_only_after_all_others].
  *  (3) turn[i] is odd while window i is mapped, and a new number for each mapping: code that
  *      remembers a mapping (pinned it) compares the turn, because the word may be the same again.
  *  (4) Every target (nvme_dma.h) has mapped exactly the mappings in the table: a mapping that one
- *      refuses is undone everywhere, and readers have not seen it.
+ *      refuses is undone everywhere, and readers have not seen it
+ *      [test_nvme_dma:mapping_that_one_target_refuses_is_nobodys].
  *  (5) The caller provides the grace period: memory is unmapped after the last I/O that names it
  *      has come back (nvme.h).  The table itself needs none.
  */
@@ -62,6 +63,7 @@ void nvme_dma_destroy(struct nvme_dma *dma)
 {
 	if (!dma)
 		return;
+	ASSERT(dma->next_window >= NVME_WINDOWS_LOW);
 	ASSERT(list_empty(&dma->targets));
 	nvme__mem_forget(dma);
 	for (uint32_t i = NVME_WINDOWS_LOW; i < NVME_WINDOW_COUNT; i++) {
@@ -85,6 +87,7 @@ static uint32_t find_free(const struct nvme_dma *dma, uint32_t from, uint32_t co
 	uint32_t run = 0;
 
 	ASSERT(from >= NVME_WINDOWS_LOW);
+	ASSERT(count > 0);
 	for (uint32_t i = from; i < NVME_WINDOW_COUNT; i++) {
 		run = load(dma, i) || dma->reserved[i] ? 0 : run + 1;
 		if (run == count)
@@ -107,7 +110,8 @@ static void fill(struct nvme_dma *dma, uint32_t first, char *addr, uint64_t size
 
 		ASSERT(load(dma, i) == 0);
 		next_turn(dma, i);
-		atomic_store_explicit(&dma->window[i], word, memory_order_release); /* R1 */
+		ASSERT(atomic_load_explicit(&dma->turn[i], memory_order_relaxed) & 1); /* (3) */
+		atomic_store_explicit(&dma->window[i], word, memory_order_release);    /* R1 */
 		addr += here;
 		size_bytes -= here;
 	}
@@ -119,6 +123,7 @@ static int tell_map(struct nvme_dma *dma, uint64_t iova, const struct nvme_dma_r
 	struct list *at, *undo;
 	int err;
 
+	ASSERT(region->size_bytes > 0);
 	list_for_each (at, &dma->targets) {
 		struct nvme_dma_target *target = list_entry(at, struct nvme_dma_target, link);
 
@@ -163,6 +168,8 @@ static int map_locked(struct nvme_dma *dma, const struct nvme_dma_region *region
 	err = tell_map(dma, (uint64_t)first << NVME_WINDOW_SHIFT, region);
 	if (err)
 		return err;
+	ASSERT(first >= NVME_WINDOWS_LOW);
+	ASSERT(first + count <= NVME_WINDOW_COUNT);
 	fill(dma, first, region->addr, region->size_bytes);
 	dma->region[first] = *region;
 	dma->next_window = first + count; /* (2) */
@@ -217,6 +224,7 @@ void nvme_dma_unmap(struct nvme_dma *dma, uint64_t iova, uint64_t size_bytes)
 		atomic_store_explicit(&dma->window[i], 0, memory_order_relaxed);
 		atomic_store_explicit(&dma->near[i], false, memory_order_relaxed);
 		next_turn(dma, i);
+		ASSERT(!(atomic_load_explicit(&dma->turn[i], memory_order_relaxed) & 1)); /* (3) */
 	}
 	tell_unmap(dma, iova, size_bytes);
 	if (region->fd >= 0)
@@ -231,6 +239,8 @@ void nvme_dma_near(struct nvme_dma *dma, uint64_t iova, uint64_t size_bytes)
 	uint32_t first = (uint32_t)(iova >> NVME_WINDOW_SHIFT);
 	uint32_t count = (uint32_t)div_up(size_bytes, NVME_WINDOW_BYTES);
 
+	ASSERT(first >= NVME_WINDOWS_LOW);
+	ASSERT(first + count <= NVME_WINDOW_COUNT);
 	for (uint32_t i = first; i < first + count; i++) {
 		ASSERT(load(dma, i));
 		atomic_store_explicit(&dma->near[i], true, memory_order_relaxed);

@@ -2,8 +2,10 @@
 /*
  * Invariants, true whenever the lock is free:
  *
- *  (1) work() runs in WANTED only, one call at a time, and without the lock.
- *  (2) END is final: nothing begins after it, and a later result is dropped.
+ *  (1) work() runs in WANTED only, one call at a time, and without the lock
+ *      [test_nvme_keeper:who_asks_does_not_wait_and_is_told_once].
+ *  (2) END is final: nothing begins after it, and a later result is dropped
+ *      [test_nvme_keeper:the_end_comes_behind_the_work_and_its_answer_is_nobodys].
  */
 #include "nvme/common/nvme_keeper.h"
 
@@ -14,6 +16,7 @@
 void nvme__keeper_init(struct nvme_keeper *k, int (*work)(void *of), void (*last)(void *of),
 		       void *of)
 {
+	ASSERT(work);
 	*k = (struct nvme_keeper){ .work = work, .last = last, .of = of };
 	pthread_mutex_init(&k->lock, NULL);
 	pthread_cond_init(&k->changed, NULL);
@@ -48,6 +51,7 @@ int nvme__keeper_start(struct nvme_keeper *k)
 {
 	int err = -pthread_create(&k->thread, NULL, keep, k);
 
+	ASSERT(k->work);
 	k->running = err == 0;
 	return err;
 }

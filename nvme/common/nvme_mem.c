@@ -15,7 +15,8 @@
  * Invariants, true between any two calls:
  *
  *  (1) A slab has a page in use; returning the last one frees the slab.
- *  (2) A page in use was zero when it was handed out.
+ *  (2) A page in use was zero when it was handed out
+ *      [test_nvme_dma:driver_memory_is_zeroed_a_files_and_crosses_no_two_mebibytes].
  */
 #define _GNU_SOURCE
 #include "nvme/nvme_dma.h"
@@ -110,6 +111,7 @@ static int slab_create(struct nvme_dma *dma, uint64_t size_bytes, struct slab **
 
 static void slab_destroy(struct nvme_dma *dma, struct slab *slab)
 {
+	ASSERT(slab->used_count == 0); /* (1) */
 	list_del(&slab->link);
 	nvme_dma_unmap(dma, slab->iova, slab->size_bytes);
 	munmap(slab->addr, slab->size_bytes);
@@ -121,6 +123,7 @@ static uint32_t find_pages(const struct slab *slab, uint32_t count)
 {
 	uint32_t run = 0;
 
+	ASSERT(count > 0);
 	if (slab->size_bytes != SLAB_BYTES)
 		return SLAB_PAGES;
 	for (uint32_t i = 0; i < SLAB_PAGES; i++) {
@@ -148,11 +151,14 @@ static int find_room(struct nvme_dma *dma, uint32_t count, struct slab **out, ui
 /* All of a slab larger than usual is in use: only `used_count` is kept. */
 static void mark(struct slab *slab, uint32_t first, uint32_t count, bool used)
 {
+	ASSERT(count > 0);
+	ASSERT(used || slab->used_count >= count);
 	for (uint32_t i = first; i < first + count && slab->size_bytes == SLAB_BYTES; i++) {
 		ASSERT(slab->used[i] != used);
 		slab->used[i] = used;
 	}
 	slab->used_count = used ? slab->used_count + count : slab->used_count - count;
+	ASSERT(slab->size_bytes != SLAB_BYTES || slab->used_count <= SLAB_PAGES);
 }
 
 int nvme__mem_alloc(struct nvme_mem *mem, struct nvme_dma *dma, uint64_t size_bytes)
@@ -179,6 +185,7 @@ int nvme__mem_alloc(struct nvme_mem *mem, struct nvme_dma *dma, uint64_t size_by
 	}
 	mark(slab, first, count, true);
 	mem->size_bytes = size_bytes;
+	ASSERT(slab->used_count > 0);     /* (1) */
 	memset(mem->addr, 0, size_bytes); /* (2) */
 unlock:
 	pthread_mutex_unlock(&dma->slab_lock);

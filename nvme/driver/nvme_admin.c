@@ -16,8 +16,10 @@
  *  (1) A slot is free, or has its command in `cmd`, or is lost, never two of these; slots_used
  *      counts those that are not free.  At most depth - 1 are, so no queue overflows.
  *  (2) The page of a lost command is in use until the controller completes it or is stopped,
- *      because until then the controller might still write there.
- *  (3) A controller that completes a command that it was not given is failed: it gets no more.
+ *      because until then the controller might still write there
+ *      [test_nvme_admin:lost_command_keeps_slot_and_page_until_it_comes_after_all].
+ *  (3) A controller that completes a command that it was not given is failed: it gets no more
+ *      [test_nvme_admin:completion_that_comes_twice_fails_the_drive].
  */
 #include "nvme/nvme_internal.h"
 #include "nvme/mmio.h"

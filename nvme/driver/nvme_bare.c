@@ -11,7 +11,8 @@
  *
  *  (1) in_flight ids of [0, depth) are the device's, and depth < the rings' depth: neither
  *      queue overflows.
- *  (2) The driver's own ids are all free: the slots and the stack of ids are not touched.
+ *  (2) The driver's own ids are all free: the slots and the stack of ids are not touched
+ *      [test_nvme_bare:reads_blocks_into_each_buffer_and_leaves_the_queue_pair_as_it_was].
  */
 #include "nvme/driver/nvme_bare.h"
 #include "nvme/mmio.h"
@@ -33,6 +34,7 @@ static void push(struct nvme_bare *bare, uint16_t cid)
 	sqe->cdw11 = le32_of((uint32_t)(lba >> 32));
 	r->sq_tail = r->sq_tail + 1 == r->depth ? 0 : r->sq_tail + 1;
 	bare->in_flight++;
+	DASSERT(bare->in_flight <= bare->depth); /* (1) */
 }
 
 /* All that was pushed since `was`. */
@@ -71,6 +73,7 @@ int nvme_bare_begin(struct nvme_bare *bare, struct nvme_qpair *qp, uint32_t dept
 	*bare = (struct nvme_bare){
 		.qp = qp, .io_blocks = io_blocks, .depth = depth, .places = nblocks / io_blocks
 	};
+	ASSERT(depth < qp->rings.depth); /* (1) */
 	bare->entry = calloc(depth, sizeof(*bare->entry));
 	if (!bare->entry)
 		return -ENOMEM;
@@ -99,6 +102,7 @@ static int take(struct nvme_bare *bare)
 		bare->wrong++;
 		cid = 0; /* one that is there */
 	}
+	DASSERT(bare->in_flight > 0);
 	bare->in_flight--;
 	if (++r->cq_head == r->depth) {
 		r->cq_head = 0;

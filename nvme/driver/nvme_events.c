@@ -13,7 +13,8 @@
  * Invariants, true between any two steps:
  *
  *  (1) `reading` says what `read` is for; it has a page exactly while it is flying.
- *  (2) The log's content is foreign: it is reported to people and compared, and changes no limit.
+ *  (2) The log's content is foreign: it is reported to people and compared, and changes no limit
+ *      [test_nvme_event:unknown_events_and_logs_do_no_harm].
  */
 #include "nvme/nvme_internal.h"
 #include "nvme/nvme_events.h"
@@ -29,6 +30,7 @@
 
 static void want(struct nvme_events *e, enum nvme_reading what)
 {
+	ASSERT(what < NVME_READINGS);
 	e->wanted |= 1u << what;
 }
 
@@ -142,6 +144,7 @@ static void begin_reading(struct nvme_drive *drive, uint64_t now_ns)
 {
 	struct nvme_events *e = &drive->events;
 	uint32_t what = NVME_READING_NOTHING + 1;
+	ASSERT(e->reading == NVME_READING_NOTHING); /* (1) */
 
 	while (!(e->wanted >> what & 1))
 		what++;

@@ -38,9 +38,11 @@
  *      io_count counts them, and the ids that point to one are its commands_left.
  *  (4) Values written by the device are checked, never asserted: a wrong completion fails
  *      the queue pair.  Its I/Os come back only when the controller has been stopped, or has given
- *      the queues back: until then it may still write to their buffers.
+ *      the queues back: until then it may still write to their buffers
+ *      [test_nvme_qpair:unknown_completion_fails_the_queue_and_stop_gives_its_ios_back].
  *  (5) An id's PRP list is written only while the id is being submitted.
- *  (6) Only a live queue pair touches its queues and doorbells.
+ *  (6) Only a live queue pair touches its queues and doorbells
+ *      [test_nvme_reset:fatal_status_resets_the_controller_and_nothing_is_taken_meanwhile].
  *  (7) slot.born is 0 for a free slot; the owner of the drive may read it at any time.
  *  (8) Fields that we do not use (metadata, dwords 2, 3, 13 to 15) are zero in all entries
  *      since the rings were made, and are not written again.
@@ -63,7 +65,9 @@ static inline uint32_t take_cid(struct nvme_qpair *qp, struct nvme_io *io)
 	uint32_t cid = qp->cid_free[--qp->cid_free_count];
 	struct nvme_slot *slot = &qp->slot[NVME_CID_SLOT(cid)];
 
-	ASSERT(slot->io == NULL); /* (1) */
+	ASSERT(slot->io == NULL);                                              /* (1) */
+	DASSERT(atomic_load_explicit(&slot->born, memory_order_relaxed) == 0); /* (7) */
+	DASSERT(qp->state == NVME_QP_LIVE);
 	slot->io = io;
 	atomic_store_explicit(&slot->born, atomic_load_explicit(&qp->stamp, memory_order_relaxed),
 			      memory_order_relaxed);

@@ -29,7 +29,7 @@
  *  (2) An ended queue pair gets no orders, and no reset waits for it.
  *  (3) The table has no queue pair that was created before a reset of the controller and was not
  *      part of it: its creator compares the number of resets, before each command and at the
- *      end.
+ *      end [test_nvme_reset:queue_pair_cannot_be_made_amid_a_reset_and_can_after_it].
  */
 #include "nvme/nvme_internal.h"
 
@@ -156,6 +156,8 @@ static struct nvme_qpair *make_qpair(struct nvme_drive *ns, uint32_t qid, uint32
 	struct nvme_qpair *qp = calloc(1, sizeof(*qp));
 	uint64_t rings_bytes = nvme__rings_bytes(depth);
 
+	ASSERT(qid >= 1);
+	ASSERT(qid <= NVME_QPAIRS_MAX);
 	if (!qp)
 		return NULL;
 	qp->drive = drive;
@@ -210,6 +212,7 @@ static int reserve(struct nvme_drive *drive, uint32_t *qid, uint64_t *epoch)
 static void unreserve(struct nvme_drive *drive, uint32_t qid, struct nvme_mem *mem, bool lose)
 {
 	nvme__helm_take(drive);
+	ASSERT(drive->qid_taken[qid]); /* (1) */
 	drive->qpair[qid] = NULL;
 	drive->qid_taken[qid] = false;
 	if (lose || drive->reset.quarantine || (drive->failed && !drive->reset.stopped)) {
@@ -257,6 +260,8 @@ static int enter_table(struct nvme_drive *drive, struct nvme_qpair *qp, uint64_t
 	if (drive->counts.reset_count != epoch) { /* (3) */
 		err = -ECANCELED;
 	} else {
+		ASSERT(drive->qid_taken[qp->qid]); /* (1) */
+		ASSERT(drive->qpair[qp->qid] == NULL);
 		atomic_init(&qp->stamp, (uint8_t)drive->watch.stamp);
 		qp->strict |= qp->ns->read_only ? NVME_STRICT_READ_ONLY : 0;
 		drive->qpair[qp->qid] = qp;

@@ -38,13 +38,14 @@
  * Invariants, true between any two calls:
  *
  *  (1) The controller is stopped (disabled, reset, cut off) only when every queue pair has
- *      obeyed STOP: none of them rings a doorbell, or runs a controller of this process.
+ *      obeyed STOP: none of them rings a doorbell, or runs a controller of this process
+ *      [test_nvme_reset:thread_that_sleeps_is_woken_to_obey].
  *  (2) RETURN and DEAD are ordered only when the controller can write no more, or when nothing
  *      stops it: then r->quarantine is set, and the memory that it knows is never freed.
  *  (3) Rings are re-initialised by their thread (RETURN), and given to the controller by this one,
  *      after the thread has obeyed.
  *  (4) Every wait has a deadline, after which the next, harder means is used; the hardest always
- *      ends.
+ *      ends [test_nvme_reset:what_nothing_stops_is_quarantined_and_said_to_be].
  */
 #include "nvme/nvme_internal.h"
 
@@ -126,6 +127,7 @@ static uint32_t word(const struct nvme_reset *r, enum nvme_order what)
 static uint32_t next_qid(const struct nvme_drive *drive, uint32_t qid)
 {
 	const struct nvme_reset *r = &drive->reset;
+	ASSERT(qid > 0);
 
 	for (; qid <= NVME_QPAIRS_MAX; qid++) {
 		if (drive->qpair[qid] && !drive->qpair[qid]->ended &&
@@ -213,6 +215,7 @@ static void stopped(struct nvme_drive *drive, uint64_t now_ns)
 {
 	struct nvme_reset *r = &drive->reset;
 
+	ASSERT(r->life != NVME_LIVE);
 	r->stopped = !r->quarantine;
 	if (r->cause == NVME_CAUSE_REQUEST)
 		release(drive);
@@ -252,6 +255,8 @@ static void stop_controller(struct nvme_drive *drive, uint64_t now_ns)
 {
 	struct nvme_reset *r = &drive->reset;
 
+	ASSERT(r->life != NVME_LIVE);
+	ASSERT(r->life != NVME_DEAD);
 	if (r->cause == NVME_CAUSE_GONE) {
 		enter(drive, NVME_RESETTING, now_ns, r->forced ? CLOSING_NS : RESET_NS);
 		return;

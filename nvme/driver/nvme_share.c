@@ -15,10 +15,13 @@
  * Invariants, true between any two calls:
  *
  *  (1) A controller is opened once, and reset for all of its drives.  It is back when each of its
- *      namespaces is unchanged: one that is missing, changed or emptied keeps all of them away.
+ *      namespaces is unchanged: one that is missing, changed or emptied keeps all of them away
+ *      [test_nvme_share:namespace_that_was_emptied_keeps_all_away_until_it_is_what_it_was].
  *  (2) The first drive has the controller until the last one is closed: if it is closed before, it
- *      is vacant, and its namespace is not used any more.
- *  (3) The list of drives changes at the helm, on a thread that has dma->open_lock.
+ *      is vacant, and its namespace is not used any more
+ *      [test_nvme_share:drive_goes_on_without_the_one_that_was_opened_first].
+ *  (3) The list of drives changes at the helm, on a thread that has dma->open_lock
+ *      [test_nvme_share:namespace_cannot_join_amid_a_reset_and_can_after_it].
  */
 #include "nvme/nvme_internal.h"
 #include "nvme/pci/nvme_vfu.h"

@@ -13,9 +13,11 @@
  *
  * Invariants, true between any two steps:
  *
- *  (1) At most one command of ours is in flight, and none after an error.
+ *  (1) At most one command of ours is in flight, and none after an error
+ *      [test_nvme_up:command_that_never_ends_is_lost_whichever_stage_it_belongs_to].
  *  (2) The controller's answers go into `found`; the drive takes them over at the end, all at once,
- *      and after a reset only if it is still the same drive.
+ *      and after a reset only if it is still the same drive
+ *      [test_nvme_up:other_drive_than_before_is_refused].
  */
 #include "nvme/nvme_internal.h"
 

@@ -138,6 +138,8 @@ void nvme__kick(struct nvme_drive *drive)
 
 static void begin_ticking(struct nvme_watch *w, uint64_t now_ns)
 {
+	ASSERT(w->stamp >= 1); /* (1) */
+	ASSERT(w->stamp <= 255);
 	w->cooling = false;
 	if (w->tick_ns == 0)
 		return; /* never: `on` stays true, and no thread kicks */
@@ -164,6 +166,8 @@ static uint32_t oldest_of(const struct nvme_drive *drive, struct nvme_qpair *qp,
 {
 	uint32_t oldest = 0;
 
+	ASSERT(drive->watch.stamp >= 1); /* (1) */
+	ASSERT(drive->watch.stamp <= 255);
 	for (uint32_t i = 0; i + 1 < qp->rings.depth; i++) {
 		uint32_t born = atomic_load_explicit(&qp->slot[i].born, memory_order_relaxed);
 		uint32_t age = (drive->watch.stamp + 255 - born) % 255;

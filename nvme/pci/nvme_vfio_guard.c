@@ -13,7 +13,9 @@
  * Invariants:
  *
  *  (1) base is 0, or the guard's memory is mapped.  The handler reads guards without a lock;
- *      adding and removing them is under one.
+ *      adding and removing them is under one
+ *      [test_nvme_vfio:registers_of_a_device_that_is_gone_are_ones,
+ *      test_nvme_vfio:access_after_the_guard_has_gone_ends_the_process].
  *  (2) The handler calls mmap() and write() only: system calls, which take no lock of this
  *      process.
  */

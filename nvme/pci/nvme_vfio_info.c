@@ -10,7 +10,8 @@
  * size.  Capabilities are aligned to 4 bytes only, so they are copied out before their 64-bit
  * fields are read.
  *
- * Invariant: (1) an offset in the chain is larger than the one before, so that it ends.
+ * Invariant: (1) an offset in the chain is larger than the one before, so that it ends
+ * [test_nvme_vfio:answers_without_ranges_are_told_from_those_that_make_no_sense].
  */
 #include "nvme/pci/nvme_vfio.h"
 

@@ -21,7 +21,8 @@
  *  (1) The opener opens and closes the connection before the keeper runs; then only the keeper
  *      does.
  *  (2) Doorbell pointers and eventfds stay the same until the drive is destroyed.
- *  (3) NVME_ALARM_GONE is raised once for each connection.
+ *  (3) NVME_ALARM_GONE is raised once for each connection
+ *      [test_nvme_vfu:a_server_that_is_gone_is_said_once_and_reads_all_ones].
  */
 #define _GNU_SOURCE
 #include "nvme/pci/nvme_vfu.h"

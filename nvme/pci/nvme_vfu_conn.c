@@ -18,8 +18,10 @@
  *
  *  (1) The socket is read only under exchange_lock; conn->in is the partly received message.
  *  (2) A message is sent whole, under send_lock, or the connection is broken.
- *  (3) A question's id has its top bit set, an exchange's has not: no reply is taken for another.
- *  (4) broken is set once a connection, and cleared by nvme__vfu_conn_open() only.
+ *  (3) A question's id has its top bit set, an exchange's has not: no reply is taken for another
+ *      [test_nvme_vfu_parse:answers_to_register_accesses_are_those_asked_for].
+ *  (4) broken is set once a connection, and cleared by nvme__vfu_conn_open() only
+ *      [test_nvme_vfu:a_killed_server_is_noticed_and_found_again].
  */
 #define _GNU_SOURCE
 #include "nvme/pci/nvme_vfu.h"

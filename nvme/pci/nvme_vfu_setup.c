@@ -14,8 +14,10 @@
  *
  * Invariants, true between any two calls:
  *
- *  (1) Mapped addresses stay mapped until nvme__vfu_forget_mappings(), whatever the server does.
- *  (2) The server has our memory exactly while `attached`.
+ *  (1) Mapped addresses stay mapped until nvme__vfu_forget_mappings(), whatever the server does
+ *      [test_nvme_vfu:a_server_that_cuts_its_doorbells_off_kills_nobody].
+ *  (2) The server has our memory exactly while `attached`
+ *      [test_nvme_vfu:memory_is_shared_and_taken_back_while_the_drive_runs].
  */
 #define _GNU_SOURCE
 #include "nvme/pci/nvme_vfio.h"

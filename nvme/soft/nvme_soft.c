@@ -95,6 +95,7 @@ static void enable(struct nvme_soft *soft)
 	struct nvme_soft_queue *q = &soft->admin;
 	uint32_t sq_size = (soft->aqa & 0xfff) + 1, cq_size = (soft->aqa >> 16 & 0xfff) + 1;
 
+	ASSERT(!(soft->csts & NVME_CSTS_RDY));
 	soft->csts = NVME_CSTS_CFS;
 	if (NVME_CC_MPS(soft->cc) != 0 || NVME_CC_CSS(soft->cc) != 0 ||
 	    NVME_CC_IOSQES(soft->cc) != 6 || NVME_CC_IOCQES(soft->cc) != 4)
@@ -124,6 +125,7 @@ static void disable(struct nvme_soft *soft)
 	nvme__soft_forget_events(soft);
 	soft->shadow = NULL;
 	soft->csts = 0;
+	ASSERT(!soft->queue[1]); /* (1) */
 }
 
 static void write_cc(struct nvme_soft *soft, uint32_t cc)

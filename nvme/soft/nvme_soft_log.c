@@ -8,7 +8,8 @@
  * Invariants, true between any two calls:
  *
  *  (1) Each id in event_cid[] is a fetched command without a completion.
- *  (2) A kind is masked from the posting of an event with a log page until that page is read.
+ *  (2) A kind is masked from the posting of an event with a log page until that page is read
+ *      [test_nvme_event:warning_is_told_once_and_again_when_it_comes_back].
  */
 #include "nvme/soft/nvme_soft.h"
 
@@ -24,6 +25,7 @@ static bool take_event(struct nvme_soft *soft, uint32_t *result)
 {
 	uint32_t i = 0;
 
+	ASSERT(soft->event_count <= NVME_SOFT_EVENTS);
 	while (i < soft->event_count && soft->event_masked & kind_of(soft->event[i]))
 		i++;
 	if (i == soft->event_count)
@@ -42,6 +44,8 @@ static void tell(struct nvme_soft *soft)
 	while (soft->event_cid_count > 0 && take_event(soft, &result)) {
 		if (NVME_EVENT_LOG(result))
 			soft->event_masked |= kind_of(result); /* (2) */
+		ASSERT(soft->event_cid_count <= NVME_SOFT_EVENTS);
+		ASSERT(soft->admin.owed_count >= soft->event_cid_count); /* (1) */
 		nvme__soft_post(&soft->admin, soft->event_cid[--soft->event_cid_count],
 				NVME_SC_SUCCESS, result);
 	}

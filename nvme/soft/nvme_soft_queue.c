@@ -11,7 +11,8 @@
  *
  *  (1) Each command that was fetched and is not yet posted (owed_count) has a place in cq:
  *      a driver that does not collect its completions only stops the fetching.
- *  (2) A doorbell that points outside its queue halts the queue: nothing more is fetched.
+ *  (2) A doorbell that points outside its queue halts the queue: nothing more is fetched
+ *      [test_nvme_ctrl:doorbell_out_of_range_halts_that_queue_only].
  */
 #include "nvme/soft/nvme_soft.h"
 #include "nvme/mmio.h"

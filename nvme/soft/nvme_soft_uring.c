@@ -20,7 +20,8 @@
  *
  *  (1) in_flight counts the commands given to the ring and not returned; each has one SQE
  *      or CQE there, never both, and the ring has room for a full queue.
- *  (2) pinned[i] is 0, or the turn of the mapping that buffer i is.
+ *  (2) pinned[i] is 0, or the turn of the mapping that buffer i is
+ *      [test_nvme_file:memory_mapped_anew_at_the_same_place_is_pinned_anew].
  */
 #define _GNU_SOURCE
 #include "nvme/soft/nvme_soft_file.h"
