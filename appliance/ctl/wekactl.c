@@ -291,7 +291,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 static char *list_commands(int key, const char *text, void *input)
 {
-	char *out = NULL;
+	char usage[64], *out = NULL;
 	size_t size;
 	FILE *f;
 
@@ -302,9 +302,10 @@ static char *list_commands(int key, const char *text, void *input)
 	if (!f)
 		return NULL;
 	fprintf(f, "Commands:\n");
-	for (size_t i = 0; i < ARRAY_LEN(commands); i++)
-		fprintf(f, "  %-7s %-11s %s\n", commands[i].name, commands[i].args,
-			commands[i].what);
+	for (size_t i = 0; i < ARRAY_LEN(commands); i++) {
+		snprintf(usage, sizeof(usage), "%s %s", commands[i].name, commands[i].args);
+		fprintf(f, "  %-22s %s\n", usage, commands[i].what);
+	}
 	fclose(f);
 	return out;
 }
