@@ -181,6 +181,7 @@ int bench_workload_randread(const struct bench_conf *conf);
 int bench_workload_seqread(const struct bench_conf *conf);
 int bench_workload_seqwrite(const struct bench_conf *conf);
 int bench_workload_smallfile(const struct bench_conf *conf);
+int bench_workload_stream(const struct bench_conf *conf);
 int bench_workload_create(const struct bench_conf *conf);
 int bench_workload_names(const struct bench_conf *conf);
 int bench_workload_rates(const struct bench_conf *conf);

@@ -44,6 +44,8 @@ static const struct workload {
 	  8, 0, 0, 5, 2, "shm" },
 	{ "smallfile", bench_workload_smallfile, "open + read + close by name, in batches", 4096,
 	  256, 4, 100000, 0, 5, 2, "shm" },
+	{ "stream", bench_workload_stream, "epochs of a dataset of small files, read ahead", 4096,
+	  256, 8, 100000, 0, 5, 2, "shm" },
 	{ "create", bench_workload_create, "new files, durable when answered", 1024, 256, 4, 0, 0,
 	  5, 2, "shm" },
 	{ "names", bench_workload_names, "one directory that grows: rates at each power of ten",
