@@ -144,25 +144,29 @@ static int batch_check(const struct weka_batch *b, uint64_t size_bytes)
 	return 0;
 }
 
-static int next_batch(struct stream *s, struct weka_batch **out)
+static int epoch_open(struct stream *s)
 {
 	const struct weka_epoch epoch = {
-		.seed = 1, .epoch = s->epoch, .batch = s->conf->batch, .ahead = s->conf->depth
+		.seed = 1, .epoch = s->epoch++, .batch = s->conf->batch, .ahead = s->conf->depth
 	};
+
+	return weka_stream_open(s->client, s->dataset, &epoch, NULL, &s->stream);
+}
+
+/* The next batch, if need be of the next epoch. */
+static int next_batch(struct stream *s, struct weka_batch **out)
+{
 	int rc = 0;
 
-	if (s->stream)
-		rc = weka_stream_next(s->stream, out);
-	if (s->stream && rc == 0) {
-		weka_stream_close(s->stream);
-		s->stream = NULL;
-		s->epoch++;
-		return next_batch(s, out);
-	}
-	if (!s->stream) {
-		rc = weka_stream_open(s->client, s->dataset, &epoch, NULL, &s->stream);
-		if (!rc)
+	while (rc == 0) {
+		if (!s->stream)
+			rc = epoch_open(s);
+		if (rc == 0)
 			rc = weka_stream_next(s->stream, out);
+		if (rc == 0) {
+			weka_stream_close(s->stream);
+			s->stream = NULL;
+		}
 	}
 	return rc == 1 ? 0 : bench_fail("%s", weka_error(s->client));
 }

@@ -149,6 +149,8 @@ struct client_slot {
 	bool opens;          /* an OPEN that may take an entry: client_open.c (4) */
 	uint8_t lane;        /* SENT, ORPHAN: lane that has it; on `cut`: lane that had it */
 	uint64_t again_ns;   /* PENDING: end of the back-off that the appliance asked for */
+	uint64_t begun_ns;   /* READ_BATCH: when it was submitted, and last sent */
+	uint64_t sent_ns;
 };
 
 enum client_conn_at {

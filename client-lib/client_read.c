@@ -19,6 +19,8 @@
  */
 #include "client-lib/client_internal.h"
 
+#include "base/clock.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -225,6 +227,21 @@ static int item_answer(struct weka_client *c, struct client_slot *slot, uint32_t
 	return 0;
 }
 
+/* The appliance's own times are believed up to the time that passed here. */
+static void where_the_time_went(struct client_slot *slot)
+{
+	struct weka_req *req = slot->req;
+	const uint64_t out_ns = clock_now_ns() - slot->sent_ns;
+	const uint64_t took_ns = min_u64(slot->call.took_ns, out_ns);
+	const uint64_t drive_ns = min_u64(slot->call.drive_ns, took_ns);
+
+	ASSERT(slot->sent_ns >= slot->begun_ns);
+	req->queue_us = (uint32_t)((slot->sent_ns - slot->begun_ns) / 1000);
+	req->network_us = (uint32_t)((out_ns - took_ns) / 1000);
+	req->appliance_us = (uint32_t)((took_ns - drive_ns) / 1000);
+	req->drive_us = (uint32_t)(drive_ns / 1000);
+}
+
 int client__batch_answer(struct weka_client *c, struct client_slot *slot)
 {
 	uint32_t count = slot->call.args.batch.count, i;
@@ -232,6 +249,7 @@ int client__batch_answer(struct weka_client *c, struct client_slot *slot)
 	int err = 0;
 
 	DASSERT(slot->call.type == FAB_READ_BATCH && slot->req && slot->lease);
+	where_the_time_went(slot);
 	for (i = 0; i < count && !err; i++)
 		err = item_answer(c, slot, i, &wrong);
 	if (!err && wrong)

@@ -48,7 +48,6 @@
  */
 #ifndef WEKA_CLIENT_H
 #define WEKA_CLIENT_H
-
 #include <stddef.h>
 #include <stdint.h>
 
@@ -57,13 +56,11 @@ extern "C" {
 #endif
 
 #define WEKA_CLIENT_VERSION "0.1.0"
-
 #if defined(__GNUC__)
 #define WEKA_MUST_CHECK __attribute__((warn_unused_result))
 #else
 #define WEKA_MUST_CHECK
 #endif
-
 struct weka_client;                /* opaque */
 struct weka_dir;                   /* opaque: a listing in progress */
 #define WEKA_FOREVER   UINT64_MAX  /* as a timeout: wait without limit             */
@@ -434,8 +431,12 @@ struct weka_req {
 	uint64_t length_bytes; /* READ: bytes read, 0 at the end of the file.  READLINK,
 				  STATUS: bytes of text.  WRITE: the file's size after it. */
 	void *data;            /* READ, READLINK, STATUS: the first byte, in the window */
+	uint32_t queue_us;     /* a batch read's time: in this client before it was sent, */
+	uint32_t network_us;   /* there and back with the payload, in the                 */
+	uint32_t appliance_us; /* appliance without any I/O of a drive, and               */
+	uint32_t drive_us;     /* with at least one                                       */
 	uint64_t reserved[2];
-	uint64_t opaque[8];
+	uint64_t opaque[6];
 };
 
 /*

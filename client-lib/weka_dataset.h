@@ -194,13 +194,19 @@ struct weka_stream_stats {
 	uint64_t batches;
 	uint64_t samples;
 	uint64_t bytes;
-	uint64_t open_ns;         /* the stream's age                                      */
-	uint64_t waited_ns;       /* in weka_stream_next(), for bytes                      */
-	uint64_t waited_short_ns; /* ... of that, with fewer than `ahead` batches under way since
-				   * the pool or the request limit was too small */
-	uint64_t manifest_ns;     /* reading parts of the manifest                         */
-	uint64_t reserved[4];
+	uint64_t open_ns;   /* the stream's age                                      */
+	uint64_t waited_ns; /* in weka_stream_next(), for bytes                      */
+	/* ... of that, with fewer than `ahead` batches under way, since the pool or the limit of
+	 * requests was too small; and the rest, as the requests spent their time (weka_req) */
+	uint64_t waited_short_ns;
+	uint64_t waited_queue_ns;
+	uint64_t waited_network_ns;
+	uint64_t waited_appliance_ns;
+	uint64_t waited_drive_ns;
+	uint64_t manifest_ns; /* reading parts of the manifest */
 };
+
+#define WEKA_VERDICT_BYTES 160u
 
 /**
  * weka_stream_open - begin an epoch, or continue it at a cursor
@@ -236,6 +242,13 @@ int weka_stream_release(struct weka_stream *stream, struct weka_batch *batch);
 int weka_stream_cursor(const struct weka_stream *stream, struct weka_cursor *out);
 /* Fills in *out, up to its size_bytes. */
 int weka_stream_get_stats(const struct weka_stream *stream, struct weka_stream_stats *out);
+/**
+ * weka_stream_verdict - say in a line why the consumer waited, if it did
+ *
+ * Such as "starved 31 % of 12.0 s: drives 84 %, network 11 %, appliance 5 %", or "not starved: it
+ * waited 0.4 % of 12.0 s".  The first cause named is the one to work on.
+ */
+int weka_stream_verdict(const struct weka_stream *stream, char line[WEKA_VERDICT_BYTES]);
 /* Ends requests and gives back all batches, held ones too.  NULL is fine. */
 void weka_stream_close(struct weka_stream *stream);
 

@@ -235,6 +235,12 @@ struct fab_req {
 	uint64_t deadline_ns; /* UINT64_MAX: none */
 	struct fab_window window;
 	union fab_args args;
+	/* The appliance's: how long at least one I/O of a drive was under way for it, and how long
+	 * it took in all.  A reply carries both if took_ns is not 0. */
+	uint64_t took_ns;
+	uint64_t drive_ns;
+	uint64_t drive_since_ns;
+	uint32_t drive_out; /* operations of it that have I/O under way */
 };
 
 /* A piece of payload on its way; the appliance owns the struct and `bytes` until it comes back. */
@@ -498,6 +504,8 @@ struct fab_call {
 	struct fab_change change;  /* number 0: not to be remembered */
 
 	int status;        /* after the poll: 0, or the error of the appliance or connection */
+	uint64_t took_ns;  /* how long it was in the appliance; 0: it was not said */
+	uint64_t drive_ns; /* ... and how much of that drives worked on it         */
 	uint32_t retry_ms; /* with -EBUSY: ask again then, nothing was done; 0: it was not said */
 	/* READ: bytes read; 0: at or after the end.  READLINK, STATUS, XATTR_GET, XATTR_LIST:
 	 * length of the text.  WRITE: size of the file after it. */

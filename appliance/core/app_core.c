@@ -260,6 +260,24 @@ static inline void add_io(struct app_op *op, enum nvme_op what, uint64_t baddr, 
 	op->core->io_bytes += (uint64_t)nblocks * BLOCK_SIZE;
 }
 
+/* Whether drives work on a request: its time is the client's to know (fab_req.drive_ns). */
+static void drives_begin(struct app_op *op)
+{
+	if (op->req && op->req->drive_out++ == 0)
+		op->req->drive_since_ns = op->core->now_ns;
+}
+
+static void drives_end(struct app_op *op)
+{
+	struct fab_req *req = op->req;
+
+	if (!req || op->ios_out > 0)
+		return;
+	ASSERT(req->drive_out > 0);
+	if (--req->drive_out == 0)
+		req->drive_ns += op->core->now_ns - req->drive_since_ns;
+}
+
 void app_op_io(struct app_op *op, enum nvme_op what, const struct meta_run *runs, uint32_t nruns,
 	       char *buf, uint64_t iova)
 {
@@ -287,6 +305,8 @@ void app_op_io(struct app_op *op, enum nvme_op what, const struct meta_run *runs
 	}
 	ASSERT(op->io_count <= ARRAY_LEN(op->io));
 	op->ios_out = op->io_count;
+	if (op->ios_out > 0)
+		drives_begin(op);
 	submit_some(op);
 }
 
@@ -482,6 +502,7 @@ static void io_done(struct app_io *io)
 					 (uint64_t)io->nvme.nblocks * BLOCK_SIZE);
 	}
 	op->io_out_bytes -= io->nvme.nblocks * BLOCK_SIZE;
+	drives_end(op);
 	if (op->ios_out == 0)
 		app_op_run(op);
 	else if (op->io_next < op->io_count)

@@ -7,6 +7,7 @@
  *   dataset_manifest.c   the bytes of a manifest, built and checked
  *   dataset_open.c       a manifest that is open: its samples by number, in pages
  *   dataset_stream.c     batches of an epoch, read ahead
+ *   dataset_why.c        why the consumer waited
  *   dataset_batch.c      one batch: its samples, windows and requests
  *   dataset_walk.c       the files below a directory, sorted
  *   dataset_records.c    records in files: the formats, and what reads them piece by piece
@@ -214,6 +215,14 @@ must_check int dataset__batch_await(struct dataset__batch *b, struct weka_client
 void dataset__batch_return(struct dataset__batch *b, struct weka_client *c);
 /* All parts are done: what was read is what the manifest says, or has a status. */
 void dataset__batch_finish(struct dataset__batch *b);
+
+/* ---- why it waited: dataset_why.c ---------------------------------------------------- */
+
+/* Adds a wait for a batch; is_short: fewer batches were under way than were wanted. */
+void dataset__waited(struct weka_stream_stats *stats, const struct dataset__batch *b,
+		     uint64_t waited_ns, bool is_short);
+/* The counters of now: dataset_stream.c. */
+void dataset__stats(const struct weka_stream *s, struct weka_stream_stats *out);
 
 /* ---- the content hash: dataset_hash.c ---------------------------------------------- */
 

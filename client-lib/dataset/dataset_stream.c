@@ -179,8 +179,7 @@ static int first_await(struct weka_stream *s)
 	began = clock_now_ns();
 	err = first_wait(s);
 	waited = clock_now_ns() - began;
-	s->stats.waited_ns += waited;
-	s->stats.waited_short_ns += is_short ? waited : 0;
+	dataset__waited(&s->stats, s->queue, waited, is_short);
 	return err ? err : dataset__batch_await(s->queue, s->client);
 }
 
@@ -274,18 +273,12 @@ int weka_stream_cursor(const struct weka_stream *s, struct weka_cursor *out)
 	return 0;
 }
 
-int weka_stream_get_stats(const struct weka_stream *s, struct weka_stream_stats *out)
+void dataset__stats(const struct weka_stream *s, struct weka_stream_stats *out)
 {
-	struct weka_stream_stats all;
-
-	if (!s || !out || out->size_bytes < sizeof(out->size_bytes))
-		return client__stray_fail(-EINVAL, "weka_stream_get_stats: NULL, or size_bytes 0");
-	all = s->stats;
-	all.open_ns = clock_now_ns() - s->opened_ns;
-	all.manifest_ns = s->dataset->manifest_ns;
-	all.size_bytes = min_u32(out->size_bytes, sizeof(all));
-	memcpy(out, &all, all.size_bytes);
-	return 0;
+	*out = s->stats;
+	out->open_ns = clock_now_ns() - s->opened_ns;
+	out->manifest_ns = s->dataset->manifest_ns;
+	out->size_bytes = sizeof(*out);
 }
 
 /* ---- opening and closing ----------------------------------------------------------------- */

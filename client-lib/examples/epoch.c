@@ -24,7 +24,7 @@ struct rank {
 	uint32_t rank;
 	uint64_t samples;
 	uint64_t bytes;
-	double waited; /* share of the time */
+	char verdict[WEKA_VERDICT_BYTES]; /* of the last epoch */
 	int err;
 };
 
@@ -46,7 +46,6 @@ static int epoch_run(struct rank *r, struct weka_client *client, struct weka_dat
 	const struct weka_epoch epoch = {
 		.seed = 7, .epoch = number, .rank = r->rank, .world = RANKS, .batch = BATCH
 	};
-	struct weka_stream_stats stats = { .size_bytes = sizeof(stats) };
 	struct weka_stream *stream;
 	struct weka_batch *batch;
 	int err = weka_stream_open(client, dataset, &epoch, NULL, &stream), got = 0;
@@ -58,8 +57,8 @@ static int epoch_run(struct rank *r, struct weka_client *client, struct weka_dat
 		if (!err)
 			err = weka_stream_release(stream, batch);
 	}
-	if (!err && weka_stream_get_stats(stream, &stats) == 0 && stats.open_ns)
-		r->waited = (double)stats.waited_ns / (double)stats.open_ns;
+	if (!err)
+		err = weka_stream_verdict(stream, r->verdict);
 	weka_stream_close(stream);
 	return err ? err : got;
 }
@@ -105,9 +104,9 @@ int main(int argc, char **argv)
 	for (uint32_t i = 0; i < RANKS; i++) {
 		pthread_join(ranks[i].thread, NULL);
 		status |= ranks[i].err != 0;
-		printf("rank %u: %llu samples, %llu bytes, waited %.0f %% of the last epoch\n", i,
+		printf("rank %u: %llu samples, %llu bytes; %s\n", i,
 		       (unsigned long long)ranks[i].samples, (unsigned long long)ranks[i].bytes,
-		       ranks[i].waited * 100);
+		       ranks[i].verdict);
 	}
 	return status;
 }

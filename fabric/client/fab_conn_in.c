@@ -14,6 +14,7 @@
  *  (3) A malformed message breaks the connection; it never becomes an answer
  *      [test_fab_liar:a_client_believes_no_nonsense].
  */
+#include "fabric/fab_took.h"
 #include "fabric/client/fab_client_internal.h"
 
 #include <errno.h>
@@ -109,6 +110,8 @@ static int reply_end(struct fab_conn *conn, struct fab_call **done)
 		return protocol_error(conn, "a reply that makes no sense");
 	call->retry_ms =
 		call->status == -EBUSY ? (uint32_t)(conn->rx_hdr.window_offset / BLOCK_SIZE) : 0;
+	call->took_ns = fab_took_ns((uint8_t)conn->rx_hdr.window_region);
+	call->drive_ns = fab_took_ns((uint8_t)(conn->rx_hdr.window_region >> 8));
 	slot->call = NULL;
 	fab__slot_settle(conn, slot);
 	*done = call;

@@ -14,6 +14,7 @@
  *  (3) A closing session receives and sends nothing; each live request has its cancel event
  *      due or out, and the session is drained when all have been replied to.
  */
+#include "fabric/fab_took.h"
 #include "fabric/hello/fab_server_internal.h"
 
 #include <errno.h>
@@ -157,6 +158,8 @@ static int request_begin(struct fab__session *s, const struct fab_hdr_wire *w, u
 	req->pub.user = NULL;
 	req->pub.id = hdr->request_id;
 	req->pub.arrived_ns = now_ns;
+	req->pub.took_ns = req->pub.drive_ns = 0;
+	req->pub.drive_out = 0;
 	req->pub.deadline_ns =
 		hdr->deadline_us ? now_ns + (uint64_t)hdr->deadline_us * 1000 : UINT64_MAX;
 	err = window_find(s, &req->pub.window, hdr);
@@ -429,6 +432,9 @@ static void reply(struct fab_req *pub, int status, const void *body, uint32_t bo
 	fab__hdr_build(&req->tx.hdr, FAB_REPLY, pub->id);
 	req->tx.hdr.deadline = le32_of((uint32_t)status);
 	req->tx.hdr.window_block = le32_of(retry_ms);
+	if (pub->took_ns)
+		req->tx.hdr.window_region = le16_of((uint16_t)(fab_took_byte(pub->took_ns) |
+							       fab_took_byte(pub->drive_ns) << 8));
 	req->tx.kind = FAB_TX_REPLY;
 	if (!s->direct && body_bytes > FAB_SMALL_MAX) {
 		memmove(req->body, body, body_bytes); /* it leaves later */

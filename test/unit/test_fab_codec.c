@@ -7,6 +7,7 @@
  * only ever together with a new version of the protocol.
  */
 #include "fabric/fab_internal.h"
+#include "fabric/fab_took.h"
 #include "test/lib/fab_samples.h"
 
 #include <criterion/criterion.h>
@@ -421,4 +422,21 @@ Test(fab_codec, the_table_of_answers_must_have_room)
 	cr_assert_eq(fab__req_parse(&req, big, encode(&call, big), &limits), 0);
 	call.args.batch.count = 171; /* 4104 bytes */
 	cr_assert_eq(fab__req_parse(&req, big, encode(&call, big), &limits), -EPROTO);
+}
+
+/* ---- how long it took ------------------------------------------------------------------------ */
+
+Test(fab_codec, a_duration_in_a_byte_is_at_most_an_eighth_too_short)
+{
+	for (uint32_t byte = 0; byte < 256; byte++)
+		cr_assert_eq(fab_took_byte(fab_took_ns((uint8_t)byte)), byte);
+	for (uint64_t ns = 1; ns < UINT64_MAX / 3; ns += ns / 2 + 1) {
+		const uint64_t back = fab_took_ns(fab_took_byte(ns));
+
+		cr_assert_leq(back, ns);
+		if (ns < fab_took_ns(255))
+			cr_assert_leq(ns - back, max_u64(ns / 8, 255), "%llu",
+				      (unsigned long long)ns);
+	}
+	cr_assert_eq(fab_took_byte(UINT64_MAX), 255);
 }
