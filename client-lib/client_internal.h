@@ -20,6 +20,7 @@
 #ifndef CLIENT_INTERNAL_H
 #define CLIENT_INTERNAL_H
 
+#include "base/clock.h"
 #include "base/assert.h"
 #include "base/crc32c.h"
 #include "base/list.h"
@@ -593,6 +594,12 @@ static inline struct client_lane *client__lane_first(struct weka_client *c)
 }
 /* Returns the time of the lane's next event. */
 uint64_t client__lane_deadline(const struct client_lane *lane);
+
+/* The time, for a batch read, which says where its time went; 0 for others, which do not. */
+static inline uint64_t client__stamp(const struct client_slot *slot)
+{
+	return slot->call.type == FAB_READ_BATCH ? clock_now_ns() : 0;
+}
 
 /* Returns the cost of a request: 1, plus 1 for each block that it may move. */
 static inline uint64_t client__cost(const struct client_slot *slot)

@@ -23,7 +23,6 @@
  */
 #include "client-lib/client_internal.h"
 
-#include "base/clock.h"
 #include "base/rand.h"
 
 #include <errno.h>
@@ -277,8 +276,7 @@ static int slot_submit(struct weka_client *c, struct client_slot *slot)
 		if (likely(!err)) {
 			slot->state = CLIENT_SENT;
 			slot->sent = 1;
-			if (slot->call.type == FAB_READ_BATCH)
-				slot->sent_ns = clock_now_ns();
+			slot->sent_ns = client__stamp(slot);
 			slot->session = c->place.session_id;
 			lane->load += client__cost(slot);
 			return 0;
@@ -301,8 +299,7 @@ static int slot_send(struct weka_client *c, struct client_slot *slot)
 
 	DASSERT(slot->state == CLIENT_FREE); /* (1) */
 	slot->call.deadline_us = deadline_us(timeout_ns);
-	if (slot->call.type == FAB_READ_BATCH)
-		slot->begun_ns = clock_now_ns();
+	slot->begun_ns = client__stamp(slot);
 	change_number(c, slot);
 	if (list_empty(&c->pending))
 		err = slot_submit(c, slot);
