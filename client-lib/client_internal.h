@@ -20,8 +20,8 @@
 #ifndef CLIENT_INTERNAL_H
 #define CLIENT_INTERNAL_H
 
-#include "base/clock.h"
 #include "base/assert.h"
+#include "base/clock.h"
 #include "base/crc32c.h"
 #include "base/list.h"
 #include "base/num.h"
@@ -598,6 +598,7 @@ uint64_t client__lane_deadline(const struct client_lane *lane);
 /* The time, for a batch read, which says where its time went; 0 for others, which do not. */
 static inline uint64_t client__stamp(const struct client_slot *slot)
 {
+	DASSERT(slot->call.type >= FAB_PING && slot->call.type < FAB_TYPE_END);
 	return slot->call.type == FAB_READ_BATCH ? clock_now_ns() : 0;
 }
 

@@ -235,7 +235,8 @@ static void where_the_time_went(struct client_slot *slot)
 	const uint64_t took_ns = min_u64(slot->call.took_ns, out_ns);
 	const uint64_t drive_ns = min_u64(slot->call.drive_ns, took_ns);
 
-	ASSERT(slot->sent_ns >= slot->begun_ns);
+	ASSERT(slot->begun_ns > 0 && slot->sent_ns >= slot->begun_ns);
+	DASSERT(drive_ns <= took_ns && took_ns <= out_ns);
 	req->queue_us = (uint32_t)((slot->sent_ns - slot->begun_ns) / 1000);
 	req->network_us = (uint32_t)((out_ns - took_ns) / 1000);
 	req->appliance_us = (uint32_t)((took_ns - drive_ns) / 1000);
