@@ -7,6 +7,13 @@
 cd "$(dirname "$0")/../.." && . test/e2e/lib.sh
 
 HERE=$PWD
+stop_all() {
+	for pid in "$DIR"/*/pid; do
+		[ ! -s "$pid" ] || kill -9 "$(cat "$pid")" 2>/dev/null
+	done
+	cleanup
+}
+trap stop_all EXIT
 MAKEFLAGS='' make -s install BUILD="$BUILD" DESTDIR="$DIR/inst" PREFIX=/usr >"$DIR/install.out" 2>&1 ||
 	not_ok "make install" "$(tail -5 "$DIR/install.out")"
 cat >"$DIR/standins" <<END
