@@ -13,9 +13,6 @@
  *  (3) Blocks that a read found bad go to the store's core through a ring of a few places, and from
  *      there to the scrub's.  A FAB_CHECK waits for a place.  A suspect of a failed read is dropped
  *      when the ring is full: the next read, or the scrub, finds the same damage.
- *
- *  R1 -> A1   a suspect is stored before head includes it;
- *  R2 -> A2   a suspect is copied out before tail frees its place.
  */
 #include "appliance/core/app_op.h"
 
@@ -233,31 +230,30 @@ wk_cold bool app_suspect(struct app_core *core, const struct meta_handle *file, 
 			 uint64_t nblocks)
 {
 	struct app_suspects *s = &core->suspects;
-	const uint32_t head = atomic_load_explicit(&s->head, memory_order_relaxed);
+	uint32_t at;
 
 	ASSERT(nblocks > 0);
 	core->suspects_new = true;
-	if (head - atomic_load_explicit(&s->tail, memory_order_acquire) == APP_SUSPECTS) /* A2 */
+	if (!spsc_place(&s->ends, APP_SUSPECTS, &at))
 		return false;
-	s->slot[head % APP_SUSPECTS] =
-		(struct app_suspect){ .file = *file, .block = block, .nblocks = nblocks };
-	atomic_store_explicit(&s->head, head + 1, memory_order_release); /* R1 */
+	s->slot[at] = (struct app_suspect){ .file = *file, .block = block, .nblocks = nblocks };
+	spsc_put(&s->ends);
+	spsc_tell(&s->ends);
 	return true;
 }
 
 /* Hands suspects to the scrub.  Returns false if it has no place for the rest (3). */
 static bool take_from(struct app_suspects *s, struct meta_scrub *of)
 {
-	uint32_t tail = atomic_load_explicit(&s->tail, memory_order_relaxed);
+	uint32_t at;
 
-	/* (3) */
-	ASSERT(atomic_load_explicit(&s->head, memory_order_relaxed) - tail <= APP_SUSPECTS);
-	while (tail != atomic_load_explicit(&s->head, memory_order_acquire)) { /* A1 */
-		const struct app_suspect x = s->slot[tail % APP_SUSPECTS];
+	while (spsc_oldest(&s->ends, APP_SUSPECTS, &at)) {
+		const struct app_suspect x = s->slot[at];
 
+		ASSERT(at < APP_SUSPECTS && x.nblocks > 0); /* (3) */
 		if (!meta_scrub_suspect(of, &x.file, x.block, x.nblocks))
 			return false;
-		atomic_store_explicit(&s->tail, ++tail, memory_order_release); /* R2 */
+		spsc_free(&s->ends);
 	}
 	return true;
 }

@@ -5,8 +5,7 @@
 #define APP_DAMAGED_H
 
 #include "appliance/core/app_core.h"
-
-#include <stdatomic.h>
+#include "base/spsc.h"
 
 struct app_op;
 
@@ -17,8 +16,7 @@ struct app_suspect {
 	uint64_t block, nblocks;
 };
 struct app_suspects {
-	_Atomic uint32_t head; /* the core's       */
-	_Atomic uint32_t tail; /* the store's core's */
+	struct spsc_ends ends; /* from the core to the store's */
 	struct app_suspect slot[APP_SUSPECTS];
 };
 

@@ -3,16 +3,13 @@
  * Messages between two polling cores: a queue of messages by value, between two threads, and the
  * bell of a sleeping core.
  *
- *        tail                 head      next
- *          v                    v         v
- *   [ ] [ ] x  x  x  x  x  x  x  .  .  .  [ ]      put, not yet sent: head .. next
- *   popped from here             put here
+ *   from ---put--> [ struct spsc_ends, and places ] ---pop--> to
+ *     |                                                       ^
+ *     +----tell: if it sleeps, ring its bell -----------------+
  *
- * Messages of one turn are sent together: app_ring_tell() moves head, so that its cache line, and
- * the bell's, is paid for once for many.  Wait-free on both sides.
+ * The queue is that of base/spsc.h.  Messages of one turn are sent together: app_ring_tell() moves
+ * head, so that its cache line, and the bell's, is paid for once for many.
  *
- *   R1 -> A1   messages are stored before head includes them;
- *   R2 -> A2   a message is copied out before tail frees its place.
  *   R3 -> A3   the sender moves head, then reads the bell; a core that goes to sleep sets the bell,
  *              then reads head.  All four are seq_cst, so one sees the other: either
  *              the bell is rung, or the sleeper finds the message.
@@ -21,6 +18,7 @@
 #define APP_RING_H
 
 #include "base/assert.h"
+#include "base/spsc.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -43,23 +41,15 @@ struct app_message {
 };
 
 struct app_ring {
-	_Alignas(APP_RING_LINE) _Atomic uint32_t head; /* written by the putting thread */
-	uint32_t next;
-	uint32_t tail_seen;
-	_Alignas(APP_RING_LINE) _Atomic uint32_t tail; /* written by the popping thread */
-	uint32_t head_seen;
-	_Alignas(APP_RING_LINE) uint32_t size; /* a power of two; never changes */
+	_Alignas(APP_RING_LINE) struct spsc_ends ends;
+	uint32_t size; /* a power of two; never changes */
 	struct app_message *slot;
 };
 
 static inline void app_ring_init(struct app_ring *r, struct app_message *slot, uint32_t size)
 {
 	ASSERT(size > 0 && (size & (size - 1)) == 0);
-	atomic_init(&r->head, 0);
-	atomic_init(&r->tail, 0);
-	r->next = 0;
-	r->tail_seen = 0;
-	r->head_seen = 0;
+	spsc_ends_init(&r->ends);
 	r->size = size;
 	r->slot = slot;
 }
@@ -67,53 +57,48 @@ static inline void app_ring_init(struct app_ring *r, struct app_message *slot, u
 /* The putting thread.  There is room: messages in transit are bounded (app_store.c). */
 static inline void app_ring_put(struct app_ring *r, struct app_message m)
 {
-	if (r->next - r->tail_seen == r->size) {
-		r->tail_seen = atomic_load_explicit(&r->tail, memory_order_acquire); /* A2 */
-		ASSERT(r->next - r->tail_seen < r->size);
-	}
-	r->slot[r->next++ & (r->size - 1)] = m;
+	uint32_t at;
+
+	ASSERT(spsc_place(&r->ends, r->size, &at));
+	r->slot[at] = m;
+	spsc_put(&r->ends);
 }
 
 /* The putting thread: returns a lower bound of the free places. */
 static inline uint32_t app_ring_room(struct app_ring *r)
 {
-	r->tail_seen = atomic_load_explicit(&r->tail, memory_order_acquire); /* A2 */
-	ASSERT(r->next - r->tail_seen <= r->size);
-	return r->size - (r->next - r->tail_seen);
+	return spsc_room(&r->ends, r->size);
 }
 
 /* The putting thread.  True: there was something to tell; look at the other's bell. */
 static inline bool app_ring_tell(struct app_ring *r)
 {
-	DASSERT(r->next - r->tail_seen <= r->size);
-	if (r->next == atomic_load_explicit(&r->head, memory_order_relaxed))
+	if (r->ends.next == atomic_load_explicit(&r->ends.head, memory_order_relaxed))
 		return false;
-	/* R1, R3: an exchange, since a store that is sequentially consistent costs as much. */
-	(void)atomic_exchange_explicit(&r->head, r->next, memory_order_seq_cst);
+	/* R3, and spsc_tell(): an exchange, since a store that is sequentially consistent costs as
+	 * much. */
+	(void)atomic_exchange_explicit(&r->ends.head, r->ends.next, memory_order_seq_cst);
 	return true;
 }
 
 /* The popping thread.  False: empty. */
 static inline bool app_ring_pop(struct app_ring *r, struct app_message *out)
 {
-	uint32_t tail = atomic_load_explicit(&r->tail, memory_order_relaxed);
+	uint32_t at;
 
-	if (tail == r->head_seen) {
-		r->head_seen = atomic_load_explicit(&r->head, memory_order_acquire); /* A1 */
-		ASSERT(r->head_seen - tail <= r->size);
-		if (tail == r->head_seen)
-			return false;
-	}
-	*out = r->slot[tail & (r->size - 1)];
-	atomic_store_explicit(&r->tail, tail + 1, memory_order_release); /* R2 */
+	if (!spsc_oldest(&r->ends, r->size, &at))
+		return false;
+	*out = r->slot[at];
+	spsc_free(&r->ends);
 	return true;
 }
 
-/* The popping thread, its bell set: has anything come?  A3 */
+/* The popping thread, its bell set: has anything come? */
 static inline bool app_ring_quiet(const struct app_ring *r)
 {
-	return atomic_load_explicit(&r->head, memory_order_seq_cst) ==
-	       atomic_load_explicit(&r->tail, memory_order_relaxed);
+	/* A3 */
+	return atomic_load_explicit(&r->ends.head, memory_order_seq_cst) ==
+	       atomic_load_explicit(&r->ends.tail, memory_order_relaxed);
 }
 
 /* ---- the bell ------------------------------------------------------------------------- */

@@ -3,16 +3,14 @@
  * A ring of drive errors from a polling thread, which writes no log, to the control thread, which
  * does (app_fault_log.c).  Each core has one of these.
  *
- * The core pushes, the control thread takes.  When the ring is full the record is dropped; the
- * counters are exact nevertheless, so that only detail is lost.
- *
- *   R1 -> A1   a record is stored before head includes it;
- *   R2 -> A2   a record is copied out before tail frees its place.
+ * The core pushes, the control thread takes (base/spsc.h).  When the ring is full the record is
+ * dropped; the counters are exact nevertheless, so that only detail is lost.
  */
 #ifndef APP_FAULTS_H
 #define APP_FAULTS_H
 
 #include "base/assert.h"
+#include "base/spsc.h"
 #include "meta/meta.h"
 #include "nvme/nvme.h"
 
@@ -44,8 +42,7 @@ struct app_fault {
 };
 
 struct app_faults {
-	_Atomic uint32_t head;                                  /* the core's           */
-	_Atomic uint32_t tail;                                  /* the control thread's */
+	struct spsc_ends ends;
 	_Atomic uint64_t count[META_DRIVES_MAX][APP_FAULT_OPS]; /* I/Os that failed */
 	struct app_fault slot[APP_FAULTS];
 };
@@ -54,30 +51,31 @@ struct app_faults {
  */
 static inline bool app_faults_push(struct app_faults *f, const struct app_fault *fault)
 {
-	uint32_t head = atomic_load_explicit(&f->head, memory_order_relaxed);
-	uint32_t tail = atomic_load_explicit(&f->tail, memory_order_acquire); /* A2 */
+	const uint32_t room = spsc_room(&f->ends, APP_FAULTS);
+	uint32_t at;
 
 	ASSERT(fault->what <= APP_FAULT_TAKES_WRITES);
 	ASSERT(fault->drive < META_DRIVES_MAX && fault->op < APP_FAULT_OPS);
 	if (fault->what == APP_FAULT_IO)
 		atomic_fetch_add_explicit(&f->count[fault->drive][fault->op], 1,
 					  memory_order_relaxed);
-	if (head - tail == APP_FAULTS)
+	if (!spsc_place(&f->ends, APP_FAULTS, &at))
 		return false;
-	f->slot[head % APP_FAULTS] = *fault;
-	atomic_store_explicit(&f->head, head + 1, memory_order_release); /* R1 */
-	return head == tail;
+	f->slot[at] = *fault;
+	spsc_put(&f->ends);
+	spsc_tell(&f->ends);
+	return room == APP_FAULTS;
 }
 
 /* Takes one record.  Returns false if the ring is empty.  Thread: the control thread. */
 static inline bool app_faults_take(struct app_faults *f, struct app_fault *out)
 {
-	uint32_t tail = atomic_load_explicit(&f->tail, memory_order_relaxed);
+	uint32_t at;
 
-	if (atomic_load_explicit(&f->head, memory_order_acquire) == tail) /* A1 */
+	if (!spsc_oldest(&f->ends, APP_FAULTS, &at))
 		return false;
-	*out = f->slot[tail % APP_FAULTS];
-	atomic_store_explicit(&f->tail, tail + 1, memory_order_release); /* R2 */
+	*out = f->slot[at];
+	spsc_free(&f->ends);
 	return true;
 }
 

@@ -2,15 +2,13 @@
 /*
  * Lines for people, from a polling thread, which writes no log, to the control thread, which does.
  *
- * One thread pushes, one takes.  If it is full, push again later.
- *
- *   R1 -> A1   the text is stored before head includes it;
- *   R2 -> A2   the text is copied out before tail frees its place.
+ * One thread pushes, one takes (base/spsc.h).  If it is full, push again later.
  */
 #ifndef APP_LINES_H
 #define APP_LINES_H
 
 #include "base/assert.h"
+#include "base/spsc.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -21,42 +19,41 @@
 #define APP_LINE_SIZE 512u
 
 struct app_lines {
-	_Atomic uint32_t head; /* the polling thread's  */
-	_Atomic uint32_t tail; /* the control thread's  */
+	struct spsc_ends ends;
 	char text[APP_LINES][APP_LINE_SIZE];
 };
 
 /* The polling thread's.  False: no place now. */
 static inline bool app_lines_push(struct app_lines *l, const char *text)
 {
-	uint32_t head = atomic_load_explicit(&l->head, memory_order_relaxed);
-	uint32_t tail = atomic_load_explicit(&l->tail, memory_order_acquire); /* A2 */
 	size_t len = strlen(text);
+	uint32_t at;
 
 	ASSERT(len < APP_LINE_SIZE);
-	if (head - tail == APP_LINES)
+	if (!spsc_place(&l->ends, APP_LINES, &at))
 		return false;
-	memcpy(l->text[head % APP_LINES], text, len + 1);
-	atomic_store_explicit(&l->head, head + 1, memory_order_release); /* R1 */
+	memcpy(l->text[at], text, len + 1);
+	spsc_put(&l->ends);
+	spsc_tell(&l->ends);
 	return true;
 }
 
 /* The control thread.  False: empty. */
 static inline bool app_lines_take(struct app_lines *l, char text[APP_LINE_SIZE])
 {
-	uint32_t tail = atomic_load_explicit(&l->tail, memory_order_relaxed);
+	uint32_t at;
 
-	if (atomic_load_explicit(&l->head, memory_order_acquire) == tail) /* A1 */
+	if (!spsc_oldest(&l->ends, APP_LINES, &at))
 		return false;
-	memcpy(text, l->text[tail % APP_LINES], APP_LINE_SIZE);
-	atomic_store_explicit(&l->tail, tail + 1, memory_order_release); /* R2 */
+	memcpy(text, l->text[at], APP_LINE_SIZE);
+	spsc_free(&l->ends);
 	return true;
 }
 
 /* Returns the number of lines pushed. */
 static inline uint32_t app_lines_count(const struct app_lines *l)
 {
-	return atomic_load_explicit(&l->head, memory_order_relaxed);
+	return atomic_load_explicit(&l->ends.head, memory_order_relaxed);
 }
 
 #endif

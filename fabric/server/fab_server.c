@@ -375,8 +375,6 @@ uint32_t fab_server_poll(struct fab_server *srv, uint64_t now_ns, struct fab_eve
 
 static bool anything_due(const struct fab_server *srv)
 {
-	const struct spsc *q = &srv->to_core;
-
 	if (!list_empty(&srv->dirty) || !list_empty(&srv->cancels) || !list_empty(&srv->back))
 		return true;
 	if (atomic_load_explicit(&srv->stop, memory_order_relaxed) && !srv->stopping)
@@ -384,8 +382,7 @@ static bool anything_due(const struct fab_server *srv)
 	for (uint32_t i = 0; i < srv->open_count && srv->closing_count > 0; i++)
 		if (srv->open[i]->at == SESSION_CLOSING && fab__session_drained(srv->open[i]))
 			return true;
-	return atomic_load_explicit(&q->head, memory_order_relaxed) !=
-	       atomic_load_explicit(&q->tail, memory_order_relaxed);
+	return !spsc_is_quiet(&srv->to_core.ends);
 }
 
 bool fab_server_arm(struct fab_server *srv)

@@ -411,7 +411,7 @@ static int change_leaf(struct meta *m, uint32_t shard, const struct meta_key *ke
 static int change(struct meta *m, const struct meta__mut *mut, bool *existed)
 {
 	uint32_t bytes = meta__leaf_bytes(mut->value_len), old_bytes = 0, len;
-	struct meta__tx_leaf *leaf;
+	struct meta__tx_leaf *leaf = NULL;
 	const void *value;
 	int err = change_leaf(m, mut->shard, &mut->key, &leaf);
 

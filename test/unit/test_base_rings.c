@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* One thread's view of the rings; two threads' is test/torture/. */
-#include "base/mpsc.h"
 #include "base/num.h"
 #include "base/spsc.h"
 #include "test/lib/death.h"
@@ -27,9 +26,9 @@ Test(base_spsc, takes_exactly_its_size)
 Test(base_spsc, counters_may_wrap)
 {
 	spsc_init(&q, slot, 4);
-	atomic_store(&q.head, UINT32_MAX - 1);
-	atomic_store(&q.tail, UINT32_MAX - 1);
-	q.tail_seen = q.head_seen = UINT32_MAX - 1;
+	atomic_store(&q.ends.head, UINT32_MAX - 1);
+	atomic_store(&q.ends.tail, UINT32_MAX - 1);
+	q.ends.next = q.ends.tail_seen = q.ends.head_seen = UINT32_MAX - 1;
 	for (int round = 0; round < 3; round++) {
 		for (int i = 0; i < 4; i++)
 			cr_assert(spsc_push(&q, &item[i]));
@@ -51,25 +50,29 @@ Test(base_spsc, size_is_a_power_of_two)
 		  death_said());
 }
 
-struct letter {
-	int number;
-	struct mpsc_node node;
-};
-
-Test(base_mpsc, pops_in_the_order_of_pushing)
+/* Places of any type: what was put is seen once it is told. */
+Test(base_spsc, what_was_put_is_taken_when_it_is_told)
 {
-	static struct mpsc m;
-	static struct letter letter[10];
+	static struct spsc_ends ends;
+	uint32_t at, taken;
 
-	mpsc_init(&m);
-	cr_assert_null(mpsc_pop(&m));
-	cr_assert(mpsc_push(&m, &letter[0].node)); /* was empty: ring */
-	for (int i = 1; i < 5; i++)
-		cr_assert_not(mpsc_push(&m, &letter[i].node));
-	cr_assert_eq(mpsc_pop(&m), &letter[0].node);
-	for (int i = 5; i < 10; i++)
-		mpsc_push(&m, &letter[i].node);
-	for (int i = 1; i < 10; i++)
-		cr_assert_eq(container_of(mpsc_pop(&m), struct letter, node), &letter[i]);
-	cr_assert_null(mpsc_pop(&m));
+	for (uint32_t i = 0; i < 4; i++) {
+		cr_assert_eq(spsc_room(&ends, 4), 4 - i);
+		cr_assert(spsc_place(&ends, 4, &at));
+		cr_assert_eq(at, i);
+		spsc_put(&ends);
+	}
+	cr_assert_not(spsc_place(&ends, 4, &at));
+	cr_assert_not(spsc_oldest(&ends, 4, &taken), "not told");
+	cr_assert(spsc_is_quiet(&ends));
+	spsc_tell(&ends);
+	cr_assert_not(spsc_is_quiet(&ends));
+	for (uint32_t i = 0; i < 4; i++) {
+		cr_assert(spsc_oldest(&ends, 4, &taken));
+		cr_assert(spsc_oldest(&ends, 4, &taken), "again, until it is freed");
+		cr_assert_eq(taken, i);
+		spsc_free(&ends);
+	}
+	cr_assert_not(spsc_oldest(&ends, 4, &taken));
+	cr_assert_eq(spsc_room(&ends, 4), 4);
 }
