@@ -66,8 +66,10 @@ void py_stream_let_go(struct py_stream *st)
 	if (!f || st->busy) /* the call that is inside does it at its end */
 		return;
 	st->stats.size_bytes = sizeof(st->stats);
-	if (!py_is_stale(s))
+	if (!py_is_stale(s)) {
 		(void)weka_stream_get_stats(f->weka, &st->stats);
+		(void)weka_stream_verdict(f->weka, st->verdict);
+	}
 	st->feed = NULL;
 	if (st->kept)
 		job_drop(s, st->kept);

@@ -144,32 +144,40 @@ static double share(uint64_t part_ns, uint64_t all_ns)
 	return all_ns ? (double)part_ns / (double)all_ns : 0;
 }
 
+static PyObject *stats_new(const struct weka_stream_stats *s, const char *verdict)
+{
+	return Py_BuildValue(
+		"{s:K,s:K,s:K,s:d,s:d,s:d,s:d,s:d,s:d,s:d,s:d,s:d,s:d,s:s}", "batches",
+		(unsigned long long)s->batches, "samples", (unsigned long long)s->samples, "bytes",
+		(unsigned long long)s->bytes, "seconds", seconds(s->open_ns), "waited_seconds",
+		seconds(s->waited_ns), "short_seconds", seconds(s->waited_short_ns),
+		"queue_seconds", seconds(s->waited_queue_ns), "network_seconds",
+		seconds(s->waited_network_ns), "appliance_seconds", seconds(s->waited_appliance_ns),
+		"drive_seconds", seconds(s->waited_drive_ns), "manifest_seconds",
+		seconds(s->manifest_ns), "waited_share", share(s->waited_ns, s->open_ns),
+		"short_share", share(s->waited_short_ns, s->open_ns), "verdict", verdict);
+}
+
 static PyObject *stream_stats(PyObject *self, PyObject *none)
 {
 	struct py_stream *st = (struct py_stream *)self;
-	struct weka_stream_stats now = st->stats;
+	struct weka_stream_stats now = { .size_bytes = sizeof(now) };
+	char verdict[WEKA_VERDICT_BYTES] = "";
 
 	(void)none;
 	if (st->feed && py_is_stale(st->session)) {
 		py_raise(-ESTALE, "the stream is of the process that forked this one", NULL);
 		return NULL;
 	}
-	if (st->feed) {
-		now.size_bytes = sizeof(now);
-		py_lock(st->session);
-		if (st->feed) /* py_lock() lets other threads run */
-			(void)weka_stream_get_stats(st->feed->weka, &now);
-		else
-			now = st->stats;
-		py_unlock(st->session);
+	if (!st->feed)
+		return stats_new(&st->stats, st->verdict);
+	py_lock(st->session);
+	if (st->feed) { /* py_lock() lets other threads run, which may close it */
+		(void)weka_stream_get_stats(st->feed->weka, &now);
+		(void)weka_stream_verdict(st->feed->weka, verdict);
 	}
-	return Py_BuildValue(
-		"{s:K,s:K,s:K,s:d,s:d,s:d,s:d,s:d,s:d}", "batches", (unsigned long long)now.batches,
-		"samples", (unsigned long long)now.samples, "bytes", (unsigned long long)now.bytes,
-		"seconds", seconds(now.open_ns), "waited_seconds", seconds(now.waited_ns),
-		"short_seconds", seconds(now.waited_short_ns), "manifest_seconds",
-		seconds(now.manifest_ns), "waited_share", share(now.waited_ns, now.open_ns),
-		"short_share", share(now.waited_short_ns, now.open_ns));
+	py_unlock(st->session);
+	return st->feed ? stats_new(&now, verdict) : stats_new(&st->stats, st->verdict);
 }
 
 /* ---- its life ------------------------------------------------------------------------------ */
@@ -230,8 +238,10 @@ static PyMethodDef methods[] = {
 	  "stats()\n--\n\n"
 	  "Return a dict: batches, samples, bytes, seconds (since it was opened), waited_seconds\n"
 	  "(the consumer, for batches), short_seconds (of these, with fewer than `ahead` batches\n"
-	  "under way because the pool was full), manifest_seconds (for parts of the list);\n"
-	  "waited_share and short_share of all the time." },
+	  "under way because the pool was full), queue_, network_, appliance_ and drive_seconds\n"
+	  "(the rest of these, as the requests spent their time), manifest_seconds (for parts of\n"
+	  "the list); waited_share and short_share of all the time; and verdict, a line that says\n"
+	  "why it waited." },
 	{ "close", stream_close, METH_NOARGS,
 	  "close()\n--\n\n"
 	  "End it.  Batches that are alive stay usable; what was read ahead goes back with the\n"

@@ -123,7 +123,8 @@ struct py_stream {
 	struct py_job *kept;            /* a batch that came when a signal ended the call */
 	struct weka_cursor kept_end;    /* the place after it */
 	struct weka_cursor cursor;      /* the place after the last batch that was handed out */
-	struct weka_stream_stats stats; /* of a closed stream */
+	struct weka_stream_stats stats; /* of a closed stream, and its verdict */
+	char verdict[WEKA_VERDICT_BYTES];
 	bool busy;                      /* a call is inside */
 	bool closed;                    /* by close(), perhaps during a call */
 };

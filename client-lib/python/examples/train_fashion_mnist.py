@@ -208,8 +208,7 @@ def train(args):
             epoch, samples, samples / seconds, 100 * waited / seconds)
         stats = getattr(dataset, "stats", None)
         if stats:
-            line += " (for the appliance %.1f %%, short of memory %.1f %%)" % (
-                100 * stats["waited_share"], 100 * stats["short_share"])
+            line += " (for the appliance %.1f %%: %s)" % (100 * stats["waited_share"], stats["verdict"])
         left = left and left - batches
         if left == 0:
             return print(line + "; stopped")

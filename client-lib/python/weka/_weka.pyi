@@ -109,9 +109,14 @@ class _Stats(TypedDict):
     seconds: float
     waited_seconds: float
     short_seconds: float
+    queue_seconds: float
+    network_seconds: float
+    appliance_seconds: float
+    drive_seconds: float
     manifest_seconds: float
     waited_share: float
     short_share: float
+    verdict: str
 
 @final
 class Stream:

@@ -300,6 +300,9 @@ def test_stats(dataset, files):
     assert 0 <= stats["short_seconds"] <= stats["waited_seconds"] <= stats["seconds"]
     assert 0 <= stats["short_share"] <= stats["waited_share"] <= 1
     assert stats["manifest_seconds"] >= 0
+    parts = [stats[k + "_seconds"] for k in ("short", "queue", "network", "appliance", "drive")]
+    assert min(parts) >= 0 and sum(parts) <= stats["waited_seconds"] + 1e-6
+    assert "starved" in stats["verdict"] and "starved" in stream.stats()["verdict"]
     assert stream.stats()["samples"] == COUNT
 
 
