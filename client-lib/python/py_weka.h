@@ -125,8 +125,8 @@ struct py_stream {
 	struct weka_cursor cursor;      /* the place after the last batch that was handed out */
 	struct weka_stream_stats stats; /* of a closed stream, and its verdict */
 	char verdict[WEKA_VERDICT_BYTES];
-	bool busy;                      /* a call is inside */
-	bool closed;                    /* by close(), perhaps during a call */
+	bool busy;   /* a call is inside */
+	bool closed; /* by close(), perhaps during a call */
 };
 
 struct py_batch {
