@@ -170,6 +170,7 @@ const char *dataset__record_parse(struct dataset__record *out,
 	};
 	memcpy(out->handle.bytes, d.handle, sizeof(out->handle.bytes));
 	if (out->ctime_ns == 0 || out->length_bytes > h->largest_bytes ||
+	    out->length_bytes > INT64_MAX ||
 	    out->offset_bytes > (uint64_t)INT64_MAX - out->length_bytes)
 		return "a sample is impossible";
 	if (out->name_bytes <= h->root_bytes || out->name_bytes > WEKA_PATH_MAX ||

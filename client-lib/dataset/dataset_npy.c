@@ -153,6 +153,8 @@ int dataset__npy_at(struct dataset__source *source, uint64_t at, uint64_t bytes)
 				    "%llu bytes of data do not make the %llu rows of its header: "
 				    "it was cut",
 				    (unsigned long long)bytes, (unsigned long long)a.rows);
+	if (row_bytes == 0) /* no length of the file limits how many there are */
+		return dataset__bad(source, "the rows of the array have no bytes");
 	ASSERT(row_bytes <= bytes && at + a.rows * row_bytes <= source->file_bytes);
 	for (uint64_t i = 0; i < a.rows && !err; i++) {
 		char member[24];

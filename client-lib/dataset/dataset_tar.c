@@ -132,6 +132,21 @@ static void name_set(struct tar *t, const char *name, size_t bytes)
 	t->name[bytes] = 0;
 }
 
+/* Digits up to the end of the line.  False: they are no size that a file can have. */
+static bool size_set(struct tar *t, const char *digits, size_t bytes)
+{
+	uint64_t v = 0;
+
+	for (size_t i = 0; i < bytes; i++) {
+		if (digits[i] < '0' || digits[i] > '9' || v > INT64_MAX / 10 - 1)
+			return false;
+		v = v * 10 + (uint64_t)(digits[i] - '0');
+	}
+	ASSERT(v <= INT64_MAX);
+	t->size = v;
+	return bytes > 0;
+}
+
 /* Lines "LENGTH KEY=VALUE\n", of which path and size count. */
 static int pax_parse(struct tar *t, const char *text, size_t bytes)
 {
@@ -148,8 +163,10 @@ static int pax_parse(struct tar *t, const char *text, size_t bytes)
 					    (unsigned long long)t->at);
 		if (length - head > 5 && memcmp(text + at + head, "path=", 5) == 0)
 			name_set(t, text + at + head + 5, length - head - 6);
-		else if (length - head > 5 && memcmp(text + at + head, "size=", 5) == 0)
-			t->size = strtoull(text + at + head + 5, NULL, 10);
+		else if (length - head > 5 && memcmp(text + at + head, "size=", 5) == 0 &&
+			 !size_set(t, text + at + head + 5, length - head - 6))
+			return dataset__bad(t->source, "an impossible size before byte %llu",
+					    (unsigned long long)t->at);
 		at += length;
 	}
 	return 0;

@@ -5,6 +5,7 @@
 #include "client-lib/dataset/dataset_internal.h"
 
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -318,10 +319,118 @@ Test(weka_order, a_record_that_lies_is_refused)
 	cr_assert_not_null(record_try(r));
 }
 
+/* Its length as a signed number is negative: nothing may be computed with it. */
+Test(weka_order, a_record_longer_than_any_file_is_refused)
+{
+	struct dataset__header h = header_good();
+	const struct dataset__record r = { .ctime_ns = 1,
+					   .offset_bytes = 1,
+					   .length_bytes = UINT64_MAX,
+					   .name_at = 8,
+					   .name_bytes = 4,
+					   .label = 1 };
+	uint8_t bytes[DATASET__RECORD_BYTES];
+	struct dataset__record back;
+
+	h.largest_bytes = h.total_bytes = UINT64_MAX;
+	dataset__record_build(bytes, &r);
+	cr_assert_not_null(dataset__record_parse(&back, bytes, &h));
+}
+
 Test(weka_order, the_names_of_classes_are_counted)
 {
 	cr_assert_eq(dataset__classes_count("", 0), 0);
 	cr_assert_eq(dataset__classes_count("a\0bc\0", 5), 2);
 	cr_assert_eq(dataset__classes_count("a\0bc", 4), UINT32_MAX); /* no NUL */
 	cr_assert_eq(dataset__classes_count("a\0\0b\0", 5), UINT32_MAX);
+}
+
+/* ---- records ----------------------------------------------------------------------------- */
+
+static uint8_t image[2048];
+
+static int image_read(void *arg, uint64_t at, uint32_t bytes, void *to)
+{
+	(void)arg;
+	cr_assert_leq(at + bytes, sizeof(image));
+	memcpy(to, image + at, bytes);
+	return 0;
+}
+
+static int image_found(void *arg, uint64_t offset_bytes, uint64_t length_bytes, const char *member,
+		       size_t member_bytes)
+{
+	(void)offset_bytes;
+	(void)length_bytes;
+	(void)member;
+	(void)member_bytes;
+	++*(uint64_t *)arg;
+	return 0;
+}
+
+static struct dataset__source image_source(uint64_t file_bytes, uint64_t *count)
+{
+	*count = 0;
+	return (struct dataset__source){ .read = image_read,
+					 .file_bytes = file_bytes,
+					 .found = image_found,
+					 .found_arg = count };
+}
+
+/* A file of 100 bytes must not become a list that no memory holds. */
+Test(weka_order, rows_without_bytes_are_no_samples)
+{
+	static const char header[] = "{'descr': '<f4', 'fortran_order': False, "
+				     "'shape': (300000, 0), }";
+	struct dataset__source source;
+	uint64_t count;
+
+	memcpy(image, "\x93NUMPY\x01\0", 8);
+	image[8] = sizeof(header) - 1;
+	memcpy(image + 10, header, sizeof(header) - 1);
+	source = image_source(10 + sizeof(header) - 1, &count);
+	cr_assert_eq(dataset__npy(&source), -EPROTO);
+	cr_assert_eq(count, 0);
+}
+
+/* Writes a header of a tar at `at`. */
+static void tar_header(uint32_t at, const char *name, char type, uint32_t size)
+{
+	char *h = (char *)image + at;
+	uint32_t sum = 0;
+
+	memset(h, 0, 512);
+	snprintf(h, 100, "%s", name);
+	snprintf(h + 124, 12, "%011o", size);
+	h[156] = type;
+	memset(h + 148, ' ', 8);
+	for (uint32_t i = 0; i < 512; i++)
+		sum += (uint8_t)h[i];
+	snprintf(h + 148, 8, "%06o", sum);
+}
+
+/* The header's own size must not be taken for one that could not be read. */
+Test(weka_order, a_size_that_no_number_holds_is_refused)
+{
+	static const char *const lines[] = { "29 size=99999999999999999999\n", "11 size=-1\n",
+					     "11 size=5x\n", "9 size= \n" };
+	uint64_t count;
+
+	for (uint32_t i = 0; i < ARRAY_LEN(lines); i++) {
+		struct dataset__source source = image_source(2048, &count);
+
+		memset(image, 0, sizeof(image));
+		tar_header(0, "pax", 'x', (uint32_t)strlen(lines[i]));
+		memcpy(image + 512, lines[i], strlen(lines[i]));
+		tar_header(1024, "001.txt", '0', 5);
+		cr_assert_eq(dataset__tar(&source), -EPROTO, "%s", lines[i]);
+		cr_assert_eq(count, 0);
+	}
+	memcpy(image + 512, "9 size=5\n", 9);
+	tar_header(0, "pax", 'x', 9);
+
+	struct dataset__source source = image_source(2048, &count);
+
+	cr_assert_eq(dataset__tar(&source), 0, "%s", source.why);
+	cr_assert_eq(count, 1);
 }
