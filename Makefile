@@ -13,6 +13,8 @@
 # make python        the package weka for Python, in build/release/python
 # make install       DESTDIR=, PREFIX=/usr/local, LIBDIR=PREFIX/lib
 # make deb           Debian packages, in build/deb
+# make image         a disk image that makes a server an appliance, in build/image (as root)
+# make test-image    boots it in QEMU
 # make clean
 #
 # VARIANT=release|debug|asan|tsan|sim|fuzz|cov   BUILD=build   CC=gcc|clang   V=1 shows the commands
@@ -286,7 +288,7 @@ bench-instructions:
 	$(Q)BUILD='$(BUILD)' ./bench/instructions.sh
 	$(Q)BUILD='$(BUILD)' ./bench/instructions_store.sh
 
-man_pages := $(wildcard $(foreach l,$(layers) appliance/ctl bench,$(l)/*.[1-8]))
+man_pages := $(wildcard $(foreach l,$(layers) appliance/ctl appliance/image bench,$(l)/*.[1-8]))
 units     := $(wildcard appliance/*/*.service)
 # Alerts and a dashboard, and the licence of what the page has from others.
 monitoring := appliance/http/weka.rules.yml appliance/http/weka-dashboard.json
@@ -315,7 +317,7 @@ install:
 	$(Q)install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 	$(Q)$(R)/bin/wekactl completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/wekactl
 
-include appliance/deb/deb.mk
+include appliance/deb/deb.mk appliance/image/image.mk
 
 clean: ; $(Q)rm -rf $(BUILD)
 help:  ; @sed -n '1,/^# VARIANT/s/^# \{0,1\}//p' Makefile

@@ -52,6 +52,7 @@ stage guest       "$jobs" test-guest
 if [ "$TEST_LENGTH" != short ]; then
 	stage "asan, 1"    check-asan T=app_
 	faults="client link appliance qp_client qp_appliance"
+	stage "image"      test-image
 	for n in 1 2 4; do
 		export APP_CORES=$n TEST_LENGTH=short
 		stage "unit, $n"       "$jobs" unit T=app_

@@ -1,0 +1,68 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause-Patent
+# Makes the disk image of the appliance: $BUILD/image/weka.raw.  usage: build.sh, as root.
+#
+#   debian.txt --(mmdebstrap)--> debian.tar, with our packages --(root.sh)--> root.erofs + root.verity
+#   init, parts of the tree ---------------------(initrd.sh)----> initrd
+#   kernel, initrd, root hash ----------------------------------> the unified kernel image, UKI
+#                   UKI, boot loader, roots --(disk.sh)--> weka.raw
+#
+# and what an appliance takes as an upgrade: weka_VERSION.upgrade.  IMAGE is another directory for both;
+# EXTRA is one whose content goes into the root, for tests.
+#
+# Two builds of one commit from the same packages of Debian give the same bytes: times are those of
+# the commit, and every identifier follows from the content or is fixed.
+set -eu
+cd "$(dirname "$0")/../.."
+: "${BUILD:=build}" "${VERSION:?}"
+HERE=$PWD/appliance/image
+CACHE=$(realpath -m "$BUILD/image")
+OUT=$(realpath -m "${IMAGE:-$CACHE}")
+TREE=$OUT/tree
+: "${DEBIAN_MIRROR:=http://deb.debian.org/debian}" "${DEBIAN_SECURITY:=http://deb.debian.org/debian-security}"
+: "${SOURCE_DATE_EPOCH:=$(git log -1 --format=%ct 2>/dev/null || stat -c %Y CHANGES.md)}"
+export SOURCE_DATE_EPOCH OUT TREE HERE VERSION LC_ALL=C TZ=UTC
+umask 022
+
+[ "$(id -u)" = 0 ] || { echo "image: this needs root: the image has files of several users" >&2; exit 1; }
+[ "$(uname -m)" = x86_64 ] || { echo "image: made for x86-64, on x86-64 only" >&2; exit 1; }
+export PATH="$PATH:/usr/sbin:/sbin"
+
+words() { sed 's/#.*//' "$1" | xargs; }
+
+# ---- Debian's packages and ours ------------------------------------------------------------------
+
+ours() { for name in weka-appliance wekactl; do echo "$BUILD/deb/${name}"_[0-9]*.deb; done; }
+# What ours depend on, by name: the first of alternatives.
+depends() {
+	for deb in $(ours); do dpkg-deb -f "$deb" Depends; done | tr ',' '\n' | sed 's/[(|].*//' | grep -v wekactl | sort -u | xargs
+}
+
+# Debian's packages, unpacked and configured: $BUILD/image/debian.tar.  Made anew each day, since they
+# may have changed.
+debian() {
+	include="$(words "$HERE/debian.txt") $(depends)"
+	stamp="$(date +%F) $include $(cksum <"$HERE/build.sh")"
+	[ "$stamp" != "$(cat "$CACHE/stamp" 2>/dev/null)" ] || return 0
+	echo "image: Debian's packages"
+	mmdebstrap --quiet --variant=essential --include="$(echo "$include" | tr ' ' ,)" \
+		--aptopt='APT::Install-Recommends "false"' \
+		--dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
+		bookworm "$CACHE/debian.tar" "deb $DEBIAN_MIRROR bookworm main" "deb $DEBIAN_MIRROR bookworm-updates main" \
+		"deb $DEBIAN_SECURITY bookworm-security main"
+	echo "$stamp" >"$CACHE/stamp"
+}
+
+mkdir -p "$OUT" "$CACHE"
+debian
+rm -rf "$TREE"
+mkdir "$TREE"
+tar -C "$TREE" -xf "$CACHE/debian.tar"
+# shellcheck disable=SC2046 # words
+cp $(ours) "$TREE/tmp/"
+chroot "$TREE" sh -c 'dpkg --path-exclude="/usr/share/man/*" -i /tmp/*.deb >/tmp/log 2>&1 || { cat /tmp/log; exit 1; }'
+"$HERE/root.sh"
+"$HERE/initrd.sh"
+"$HERE/disk.sh"
+rm -rf "$TREE"
+echo "image: $OUT/weka.raw, version $VERSION"

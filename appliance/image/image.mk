@@ -1,0 +1,14 @@
+# appliance/image/ - a disk image that makes a server an appliance: $(BUILD)/image/weka.raw.
+IMAGE_VERSION ?= $(VERSION).$(shell git log -1 --format=%cd --date=format:%Y%m%d%H%M%S 2>/dev/null || echo 0)
+
+.PHONY: image
+image: deb
+	$(Q)./.ci/deps.sh appliance/image/packages.txt
+	$(Q)BUILD='$(BUILD)' VERSION='$(IMAGE_VERSION)' ./appliance/image/build.sh
+
+# Boots it in QEMU: T=boot, T=upgrade.
+.PHONY: test-image
+test-image: export TEST_TIMEOUT ?= 1800
+test-image: image
+	$(Q)./.ci/deps.sh test/image/packages.txt
+	$(run) image $(wildcard test/image/image_$(T)*.sh)

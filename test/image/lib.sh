@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: BSD-2-Clause-Patent
+# shellcheck shell=sh
+# Boots the appliance's disk image in QEMU (UEFI, an IOMMU, NVMe drives), talks to its console, and
+# reaches its port from here.  For test/image/image_*.sh, which source it.
+#
+#     disk weka.raw 3G          the machine's disk, a copy of the image
+#     power_on                  power_cut: it is off at once;  power_off: in order
+#     expect "Serving at" 300   the console says so within 300 s, later than what was expected before
+#     say "setup"               somebody types that
+[ -n "${TMPDIR:-}" ] || [ ! -w /dev/shm ] || export TMPDIR=/dev/shm
+. test/e2e/lib.sh
+
+IMAGES=$BUILD/image
+CODE=/usr/share/OVMF/OVMF_CODE_4M.fd
+MACHINE= # the process that runs QEMU
+READER=
+SEEN=0   # how much of the console was looked at
+ADDRESS=tls://127.0.0.1:$PORT
+KEY=$DIR/key
+
+disk() { # IMAGE SIZE
+	cp --sparse=always "$1" "$DIR/disk"
+	truncate -s "$2" "$DIR/disk"
+	cp /usr/share/OVMF/OVMF_VARS_4M.fd "$DIR/vars"
+	truncate -s 1G "$DIR/d0" "$DIR/d1"
+}
+image() { echo "-drive if=none,id=$1,format=raw,file=$DIR/$1,cache=unsafe"; }
+
+# Until it is switched off.  A restart is a new process: this QEMU runs firmware a thousand times slower
+# after the warm restart of a guest that has run for a while.
+machine() {
+	# shellcheck disable=SC2046 # options are words
+	while [ -e "$DIR/on" ]; do
+		qemu-system-x86_64 -accel tcg,thread=multi,tb-size=512 -machine q35,kernel-irqchip=split -cpu Nehalem \
+			-smp 2 -m 2048 -nodefaults -no-user-config -display none -monitor none -no-reboot \
+			-pidfile "$DIR/qemu.pid" -device intel-iommu,intremap=on \
+			-drive if=pflash,format=raw,readonly=on,file=$CODE -drive "if=pflash,format=raw,file=$DIR/vars" \
+			-device virtio-rng-pci $(image disk) -device virtio-blk-pci,drive=disk,bootindex=1 \
+			$(image d0) -device nvme,drive=d0,serial=d0 $(image d1) -device nvme,drive=d1,serial=d1 \
+			-netdev "user,id=n,restrict=on,hostfwd=tcp:127.0.0.1:$PORT-:7010" -device virtio-net-pci,netdev=n \
+			-chardev "pipe,id=line,path=$DIR/line,logfile=$DIR/console,logappend=on" -serial chardev:line
+	done
+}
+power_on() {
+	[ -p "$DIR/line.in" ] || mkfifo "$DIR/line.in" "$DIR/line.out"
+	exec 8<>"$DIR/line.in" 9<>"$DIR/line.out"
+	: >"$DIR/console"
+	: >"$DIR/on"
+	SEEN=0
+	machine >"$DIR/qemu.log" 2>&1 &
+	MACHINE=$!
+	cat "$DIR/line.out" >/dev/null & # nobody else reads it: the log has it
+	READER=$!
+}
+is_off() {
+	wait "$MACHINE" 2>/dev/null
+	kill "$READER" 2>/dev/null
+	MACHINE=
+}
+power_cut() {
+	rm -f "$DIR/on"
+	kill -9 "$(cat "$DIR/qemu.pid")"
+	is_off
+}
+power_off() {
+	rm -f "$DIR/on"
+	say poweroff
+	n=0
+	while kill -0 "$MACHINE" 2>/dev/null; do
+		n=$((n + 1))
+		[ $n -lt 120 ] || { power_cut; return 1; }
+		sleep 1
+	done
+	is_off
+}
+say() { printf '%s\n' "$1" >&8; }
+console() { tail -c +$((SEEN + 1)) "$DIR/console" | tr -d '\r' | sed 's/\x1b\[[0-9;=]*[A-Za-z]//g'; }
+expect() { # REGEX SECONDS: what followed it is looked at next
+	n=0
+	until console | grep -qaE "$1"; do
+		n=$((n + 1))
+		if [ $n -gt $((2 * $2)) ] || ! kill -0 "$MACHINE" 2>/dev/null; then
+			console | tail -n 15
+			cat "$DIR/qemu.log"
+			return 1
+		fi
+		sleep 0.5
+	done
+	console >"$DIR/expected"
+	SEEN=$(wc -c <"$DIR/console")
+}
+machine_cleanup() {
+	[ -z "$MACHINE" ] || power_cut 2>/dev/null
+	cleanup
+}
+trap machine_cleanup EXIT
+# The ESP of the disk that is off: for mdir and mcopy.
+esp() { echo "$DIR/disk@@1M"; }
+
+# ---- upgrades ------------------------------------------------------------------------------------
+V=$(sed -n 's/^version=//p' "$IMAGES/about")
+image_of() { # NAME VERSION: one more image, without what an upgrade does not need
+	env -u MAKEFLAGS -u MAKELEVEL IMAGE="$DIR/$1" VERSION="$2" appliance/image/build.sh && rm -f "$DIR/$1/weka.raw"
+}
+
+# The medium says what to format, so that nobody need type.
+serve_a_tree() {
+	disk "$IMAGES/weka.raw" 4G
+	echo "format = empty" >"$DIR/weka-setup.conf"
+	check "a setup file on the disk" mcopy -i "$(esp)" "$DIR/weka-setup.conf" ::
+	check "power on" power_on
+	check "it serves, as the file says" expect "weka-appliance $V on .*addresses" 300
+	check "at its port" expect "Serving at tls://" 180
+	say key
+	check "with its key" expect "weka:[0-9a-f]{64}" 30
+	(umask 077 && grep -aoE "weka:[0-9a-f]{64}" "$DIR/expected" >"$KEY")
+	make_tree "$DIR/tree" 20
+	check "a client stores a tree" ctl import "$DIR/tree" /tree
+}
+still_there() { rm -rf "$DIR/back" && ctl export /tree "$DIR/back" && same_trees "$DIR/tree" "$DIR/back"; }
