@@ -125,14 +125,17 @@ uint32_t dataset__classes_count(const char *names, uint64_t bytes);
 
 /* ---- an open manifest: dataset_open.c --------------------------------------------- */
 
-#define DATASET__PAGE_BYTES 65536u
-#define DATASET__PAGES_KEPT 4096u /* 256 MiB */
+#define DATASET__KEPT_BYTES  (UINT64_C(256) << 20) /* of a manifest, in memory */
+#define DATASET__SMALL_SHIFT 20u                   /* of one that is kept whole: pages of 1 MiB */
+#define DATASET__LARGE_SHIFT 16u /* of one that is not: 64 KiB, for less in vain */
 
 struct weka_dataset {
 	struct weka_client *client;
 	struct weka_handle file; /* the manifest */
 	struct dataset__header header;
 	uint8_t **pages; /* of the file; NULL: not in memory */
+	uint32_t page_shift;
+	uint64_t kept_bytes; /* at most, of pages */
 	uint64_t page_count;
 	uint64_t pages_in;   /* in memory */
 	uint64_t hand;       /* where the next one to go is looked for */
@@ -159,6 +162,8 @@ void dataset__place(char to[DATASET__PATH_BYTES], const char *name, uint32_t ver
 /* The newest version, 0: none. */
 must_check int dataset__newest(struct weka_client *c, const char *name, uint32_t *version);
 must_check int dataset__labels(struct weka_dataset *d);
+/* Makes the table of pages, once the manifest's length is known.  0, or -ENOMEM with its line. */
+must_check int dataset__pages(struct weka_dataset *d);
 void dataset__free(struct weka_dataset *d);
 
 /* ---- batches: dataset_batch.c ------------------------------------------------------ */

@@ -179,13 +179,15 @@ static void places_set(struct maker *m)
 
 static int pages_make(struct weka_dataset *d)
 {
-	d->page_count = div_up(d->header.file_bytes, DATASET__PAGE_BYTES);
-	d->whole = calloc(d->page_count, DATASET__PAGE_BYTES);
-	d->pages = calloc(d->page_count, sizeof(*d->pages));
-	if (!d->whole || !d->pages)
-		return -ENOMEM;
+	int err = dataset__pages(d);
+
+	if (err)
+		return err;
+	d->whole = calloc(d->page_count, (size_t)1 << d->page_shift);
+	if (!d->whole)
+		return dataset__fail(d, -ENOMEM, "no memory for its manifest");
 	for (uint64_t i = 0; i < d->page_count; i++)
-		d->pages[i] = d->whole + i * DATASET__PAGE_BYTES;
+		d->pages[i] = d->whole + (i << d->page_shift);
 	return 0;
 }
 

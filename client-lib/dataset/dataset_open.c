@@ -3,14 +3,14 @@
  * An open dataset: samples by number, out of a manifest of any size.
  *
  *    manifest  |  page 0  |  page 1  |  page 2  | ...       read when somebody looks at them
- *    pages[]        *         NULL        *                 at most DATASET__PAGES_KEPT in memory
+ *    pages[]        *         NULL        *                 at most kept_bytes in memory
  *
  * A page that has to go is the next one that a hand comes by: the samples of a shuffled epoch are
  * looked at in no order, so none is worth more than another.
  *
  * Invariants:
- *  (1) pages_in counts the pages in memory, and is at most DATASET__PAGES_KEPT, unless the dataset
- *      is being made.
+ *  (1) pages_in counts the pages in memory, which are at most kept_bytes, unless the dataset is
+ *      being made.
  *  (2) The file is the one that was opened: it is read by its handle.  A version is never written
  *      again; if somebody does, a sample of it still has the state of its file, so no other bytes
  *      are taken for it [test_app_dataset:a_manifest_that_was_tampered_with_is_refused].
@@ -90,6 +90,18 @@ int dataset__newest(struct weka_client *c, const char *name, uint32_t *version)
 
 /* ---- pages ------------------------------------------------------------------------------- */
 
+int dataset__pages(struct weka_dataset *d)
+{
+	const bool is_small = d->header.file_bytes <= DATASET__KEPT_BYTES;
+
+	d->kept_bytes = DATASET__KEPT_BYTES;
+	ASSERT(!d->pages && d->header.file_bytes >= DATASET__HEADER_BYTES);
+	d->page_shift = is_small ? DATASET__SMALL_SHIFT : DATASET__LARGE_SHIFT;
+	d->page_count = div_up(d->header.file_bytes, UINT64_C(1) << d->page_shift);
+	d->pages = calloc(d->page_count, sizeof(*d->pages));
+	return d->pages ? 0 : dataset__fail(d, -ENOMEM, "no memory for its table of pages");
+}
+
 static void page_drop(struct weka_dataset *d)
 {
 	ASSERT(d->pages_in > 0 && d->hand < d->page_count && !d->whole);
@@ -102,9 +114,9 @@ static void page_drop(struct weka_dataset *d)
 
 static int page_read(struct weka_dataset *d, uint64_t n)
 {
-	const uint64_t at = n * DATASET__PAGE_BYTES;
-	const uint64_t bytes = min_u64(DATASET__PAGE_BYTES, d->header.file_bytes - at);
-	uint8_t *page = calloc(1, DATASET__PAGE_BYTES);
+	const uint64_t page_bytes = UINT64_C(1) << d->page_shift, at = n << d->page_shift;
+	const uint64_t bytes = min_u64(page_bytes, d->header.file_bytes - at);
+	uint8_t *page = malloc(page_bytes);
 	uint64_t began = clock_now_ns();
 	int64_t got;
 
@@ -117,11 +129,11 @@ static int page_read(struct weka_dataset *d, uint64_t n)
 		free(page);
 		return got < 0 ? (int)got : dataset__fail(d, -EPROTO, "its manifest was cut");
 	}
-	if (d->pages_in == DATASET__PAGES_KEPT)
+	if (d->pages_in << d->page_shift == d->kept_bytes)
 		page_drop(d);
 	d->pages[n] = page;
 	d->pages_in++;
-	ASSERT(d->pages_in <= DATASET__PAGES_KEPT); /* (1) */
+	ASSERT(d->pages_in << d->page_shift <= d->kept_bytes); /* (1) */
 	return 0;
 }
 
@@ -130,8 +142,9 @@ static int copy(struct weka_dataset *d, uint64_t at, uint32_t bytes, void *to)
 {
 	ASSERT(at + bytes <= d->header.file_bytes);
 	while (bytes > 0) {
-		const uint64_t n = at / DATASET__PAGE_BYTES, from = at % DATASET__PAGE_BYTES;
-		const uint32_t here = min_u32(bytes, (uint32_t)(DATASET__PAGE_BYTES - from));
+		const uint64_t page_bytes = UINT64_C(1) << d->page_shift;
+		const uint64_t n = at >> d->page_shift, from = at & (page_bytes - 1);
+		const uint32_t here = min_u32(bytes, (uint32_t)(page_bytes - from));
 
 		ASSERT(n < d->page_count && here > 0);
 		if (unlikely(!d->pages[n])) {
@@ -281,11 +294,9 @@ static int open_version(struct weka_dataset *d, uint32_t version)
 	err = header_read(d);
 	if (err)
 		return err;
-	d->page_count = div_up(d->header.file_bytes, DATASET__PAGE_BYTES);
-	d->pages = calloc(d->page_count, sizeof(*d->pages));
-	if (!d->pages)
-		return dataset__fail(d, -ENOMEM, "no memory for its table of pages");
-	err = classes_read(d);
+	err = dataset__pages(d);
+	if (!err)
+		err = classes_read(d);
 	return err ? err : handles_try(d);
 }
 

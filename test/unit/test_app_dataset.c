@@ -334,6 +334,31 @@ Test(app_dataset, paths_of_any_length_are_kept)
 	end();
 }
 
+/* A manifest that is larger than what may stay in memory: three pages of twelve, or so. */
+Test(app_dataset, a_manifest_of_any_size_is_read_page_by_page)
+{
+	uint32_t seen[FILES] = { 0 };
+
+	begin("shm");
+	create(client, "/data");
+	open_newest(client);
+	for (uint64_t i = 0; i < dataset->page_count; i++)
+		free(dataset->pages[i]);
+	free(dataset->pages);
+	dataset->pages_in = 0;
+	dataset->page_shift = 10; /* smaller than a sample's path and record together may be */
+	dataset->kept_bytes = 3 << 10;
+	dataset->page_count = div_up(dataset->header.file_bytes, 1 << 10);
+	cr_assert_gt(dataset->page_count, 9);
+	dataset->pages = calloc(dataset->page_count, sizeof(*dataset->pages));
+	run_world((struct weka_epoch){ .seed = 9, .world = 2, .batch = 16 }, NULL, UINT64_MAX, NULL,
+		  seen);
+	for (uint32_t k = 0; k < FILES; k++)
+		cr_assert_eq(seen[k], 1);
+	cr_assert_eq(dataset->pages_in, 3);
+	end();
+}
+
 static int stop_it(void *user, uint64_t done, uint64_t total)
 {
 	cr_assert_leq(done, total);
