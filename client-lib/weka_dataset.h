@@ -211,8 +211,8 @@ struct weka_stream_stats {
 /**
  * weka_stream_open - begin an epoch, or continue it at a cursor
  *
- * Owns:    *out until weka_stream_close(), which must come before weka_close() of the client; the
- *          dataset must stay open as long.
+ * Owns:    *out until weka_stream_close(), which must come before weka_close() of the client.  It
+ *          keeps what it needs of the dataset, which may be closed before.
  * Errors:  -EINVAL (too many ranks, a rank that is not below world, a batch of 0 or too many
  *          samples; a cursor that is damaged, or of a newer format), -ESTALE (the cursor is of
  *          another dataset or version, seed, epoch, or order).
@@ -229,7 +229,9 @@ WEKA_MUST_CHECK int weka_stream_open(struct weka_client *client, struct weka_dat
  * Owns:    *out until weka_stream_release(); several may be held at once.
  * Returns: 1 and *out; 0 at the end of the epoch.
  * Errors:  -EAGAIN (no memory is left in the pool: release batches or leases), -EMSGSIZE (the batch
- *          is larger than the pool), and those of a request: -ETIMEDOUT, -ENOTCONN, ...
+ *          is larger than the pool), -EBUSY (another thread waits in this call: weka_set_pause()),
+ *          -ESTALE (the stream was closed meanwhile), and those of a request: -ETIMEDOUT,
+ *          -ENOTCONN, ...
  *          Items have a status of their own: -ESTALE (the file was changed, replaced or removed),
  *          -EMSGSIZE (the sample is larger than WEKA_READ_MAX: read it in pieces, by its path),
  *          -EIO, -EACCES, ...

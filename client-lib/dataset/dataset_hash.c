@@ -271,7 +271,9 @@ int weka_dataset_verify(struct weka_dataset *d, const struct weka_progress *prog
 		return client__stray_fail(-EINVAL, "weka_dataset_verify: the dataset is NULL");
 	CLIENT_NEED(d->client, changed);
 	CLIENT_NEED(d->client, first);
+	dataset__use(d); /* it may be closed during a pause */
 	err = CLIENT_BEGUN(d->client, verify(&v, &h));
+	dataset__leave(d);
 	*changed = v.changed;
 	*first = v.first;
 	return err;

@@ -131,6 +131,7 @@ uint32_t dataset__classes_count(const char *names, uint64_t bytes);
 
 struct weka_dataset {
 	struct weka_client *client;
+	_Atomic uint32_t users;  /* its opener, streams of it, and calls that use it */
 	struct weka_handle file; /* the manifest */
 	struct dataset__header header;
 	uint8_t **pages; /* of the file; NULL: not in memory */
@@ -164,7 +165,9 @@ must_check int dataset__newest(struct weka_client *c, const char *name, uint32_t
 must_check int dataset__labels(struct weka_dataset *d);
 /* Makes the table of pages, once the manifest's length is known.  0, or -ENOMEM with its line. */
 must_check int dataset__pages(struct weka_dataset *d);
-void dataset__free(struct weka_dataset *d);
+/* The first user is who makes it; the last one that leaves it frees it. */
+void dataset__use(struct weka_dataset *d);
+void dataset__leave(struct weka_dataset *d);
 
 /* ---- batches: dataset_batch.c ------------------------------------------------------ */
 

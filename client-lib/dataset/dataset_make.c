@@ -337,13 +337,14 @@ int weka_dataset_create(struct weka_client *c, const char *name, const char *pat
 	CLIENT_REFUSE(c, wrong, -EINVAL, wrong);
 	m.d = calloc(1, sizeof(*m.d));
 	CLIENT_REFUSE(c, !m.d, -ENOMEM, "no memory");
+	dataset__use(m.d);
 	m.d->client = c;
 	memcpy(m.d->name, name, strlen(name));
 	err = CLIENT_BEGUN(c, make(&m, path));
 	if (!err && info)
 		err = weka_dataset_get_info(m.d, info);
 	dataset__files_free(&m.files);
-	dataset__free(m.d);
+	dataset__leave(m.d);
 	return err;
 }
 

@@ -129,6 +129,10 @@ static int page_read(struct weka_dataset *d, uint64_t n)
 		free(page);
 		return got < 0 ? (int)got : dataset__fail(d, -EPROTO, "its manifest was cut");
 	}
+	if (d->pages[n]) { /* another call has read it during a pause */
+		free(page);
+		return 0;
+	}
 	if (d->pages_in << d->page_shift == d->kept_bytes)
 		page_drop(d);
 	d->pages[n] = page;
@@ -313,19 +317,32 @@ int weka_dataset_open(struct weka_client *c, const char *name, uint32_t version,
 	CLIENT_REFUSE(c, wrong, -EINVAL, wrong);
 	d = calloc(1, sizeof(*d));
 	CLIENT_REFUSE(c, !d, -ENOMEM, "no memory");
+	dataset__use(d);
 	d->client = c;
 	memcpy(d->name, name, strlen(name));
 	err = CLIENT_BEGUN(c, open_version(d, version));
 	if (err) {
-		dataset__free(d);
+		dataset__leave(d);
 		return err;
 	}
 	*out = d;
 	return 0;
 }
 
-void dataset__free(struct weka_dataset *d)
+void dataset__use(struct weka_dataset *d)
 {
+	uint32_t users = atomic_fetch_add(&d->users, 1);
+
+	ASSERT(users < UINT32_MAX);
+}
+
+void dataset__leave(struct weka_dataset *d)
+{
+	uint32_t users = atomic_fetch_sub(&d->users, 1);
+
+	ASSERT(users > 0);
+	if (users > 1)
+		return;
 	for (uint64_t i = 0; d->pages && !d->whole && i < d->page_count; i++)
 		free(d->pages[i]);
 	free(d->whole);
@@ -338,7 +355,7 @@ void dataset__free(struct weka_dataset *d)
 void weka_dataset_close(struct weka_dataset *d)
 {
 	if (d)
-		dataset__free(d);
+		dataset__leave(d);
 }
 
 /* ---- what is in it ------------------------------------------------------------------------- */
@@ -391,10 +408,15 @@ static int sample(struct weka_dataset *d, uint64_t index, struct weka_sample *ou
 
 int weka_dataset_sample(struct weka_dataset *d, uint64_t index, struct weka_sample *out)
 {
+	int err;
+
 	if (!d)
 		return client__stray_fail(-EINVAL, "weka_dataset_sample: the dataset is NULL");
 	CLIENT_NEED(d->client, out);
 	CLIENT_REFUSE(d->client, index >= d->header.samples, -ERANGE,
 		      "the dataset has no sample of that number");
-	return CLIENT_BEGUN(d->client, sample(d, index, out));
+	dataset__use(d); /* it may be closed during a pause */
+	err = CLIENT_BEGUN(d->client, sample(d, index, out));
+	dataset__leave(d);
+	return err;
 }

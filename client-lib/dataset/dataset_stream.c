@@ -14,6 +14,9 @@
  *  (2) A batch is in exactly one of three lists: spare, the queue, held.  Spare ones have no memory
  *      and no request; held ones have no request.
  *  (3) A step that failed stays first in the queue: no sample is left out by an error.
+ *  (4) weka_stream_next() is in progress once at most.  While it pauses (weka_set_pause), other
+ *      calls may be made: only they release batches, and the stream that they close is freed by
+ *      the one that waits [test_app_dataset:a_stream_takes_one_call_at_a_time].
  */
 #include "client-lib/dataset/dataset_internal.h"
 
@@ -43,7 +46,9 @@ struct weka_stream {
 	struct dataset__batch *spare;
 	struct dataset__batch *queue;
 	struct dataset__batch *held;
-	bool is_short; /* the last time that batches were begun, there was no room for `ahead` */
+	bool is_inside; /* weka_stream_next() is in progress */
+	bool is_closed; /* meanwhile it was closed */
+	bool is_short;  /* the last time that batches were begun, there was no room for `ahead` */
 	uint64_t opened_ns;
 	struct weka_stream_stats stats;
 };
@@ -224,16 +229,53 @@ static int next(struct weka_stream *s, struct weka_batch **out)
 	return 1;
 }
 
+static void batches_free(struct weka_stream *s, struct dataset__batch *b)
+{
+	while (b) {
+		struct dataset__batch *following = b->next;
+
+		dataset__batch_return(b, s->client);
+		dataset__batch_free(b);
+		b = following;
+	}
+}
+
+static void stream_free(struct weka_stream *s)
+{
+	ASSERT(!s->is_inside); /* (4) */
+	batches_free(s, s->queue);
+	batches_free(s, s->held);
+	batches_free(s, s->spare);
+	dataset__leave(s->dataset);
+	free(s);
+}
+
+static int next_alone(struct weka_stream *s, struct weka_batch **out)
+{
+	struct weka_client *c = s->client;
+	int rc;
+
+	if (s->is_inside)
+		return client__say(c, -EBUSY, "weka_stream_next: another thread waits in it");
+	s->is_inside = true;
+	rc = next(s, out);
+	s->is_inside = false;
+	if (!s->is_closed) {
+		stream_check(s);
+		return rc;
+	}
+	stream_free(s);
+	return client__say(c, -ESTALE, "weka_stream_next: the stream was closed meanwhile");
+}
+
 int weka_stream_next(struct weka_stream *s, struct weka_batch **out)
 {
-	int rc;
+	struct weka_client *c = s ? s->client : NULL; /* s may be freed in next_alone() */
 
 	if (!s)
 		return client__stray_fail(-EINVAL, "weka_stream_next: the stream is NULL");
-	CLIENT_NEED(s->client, out);
-	rc = CLIENT_BEGUN(s->client, next(s, out));
-	stream_check(s);
-	return rc;
+	CLIENT_NEED(c, out);
+	return CLIENT_BEGUN(c, next_alone(s, out));
 }
 
 static int give_back(struct weka_stream *s, struct weka_batch *batch)
@@ -386,26 +428,17 @@ int weka_stream_open(struct weka_client *c, struct weka_dataset *d, const struct
 		free(s);
 		return err;
 	}
+	dataset__use(d);
 	*out = s;
 	return 0;
 }
 
-static void batches_free(struct weka_stream *s, struct dataset__batch *b)
-{
-	while (b) {
-		struct dataset__batch *following = b->next;
-
-		dataset__batch_return(b, s->client);
-		dataset__batch_free(b);
-		b = following;
-	}
-}
-
 static int close_stream(struct weka_stream *s)
 {
-	batches_free(s, s->queue);
-	batches_free(s, s->held);
-	batches_free(s, s->spare);
+	if (s->is_inside)
+		s->is_closed = true; /* (4) */
+	else
+		stream_free(s);
 	return 0;
 }
 
@@ -415,7 +448,8 @@ static int close_stream(struct weka_stream *s)
  */
 void weka_stream_close(struct weka_stream *s)
 {
-	if (!s || CLIENT_BEGUN(s->client, close_stream(s)))
-		return;
-	free(s);
+	struct weka_client *c = s ? s->client : NULL;
+
+	if (s)
+		(void)CLIENT_BEGUN(c, close_stream(s));
 }

@@ -607,6 +607,91 @@ Test(app_dataset, a_batch_may_take_many_requests)
 	end();
 }
 
+/* ---- calls in the middle of a call ---------------------------------------------------------- */
+
+/* What another thread, or a handler of a signal, may do while weka_stream_next() waits. */
+static struct {
+	int calls;
+	int next;
+	struct weka_stream *close_stream;
+	struct weka_dataset *close_dataset;
+} meanwhile;
+
+static int interfere(void *user)
+{
+	struct weka_batch *other = NULL;
+
+	if (meanwhile.calls++ > 0)
+		return 0;
+	meanwhile.next = weka_stream_next(user, &other);
+	weka_stream_close(meanwhile.close_stream);
+	weka_dataset_close(meanwhile.close_dataset);
+	return 0;
+}
+
+static int next_disturbed(void)
+{
+	int rc;
+
+	meanwhile.calls = 0;
+	cr_assert_eq(weka_set_pause(client, interfere, stream), 0);
+	usleep(25 * 1000); /* it is time for a pause */
+	rc = weka_stream_next(stream, &batch);
+	cr_assert_gt(meanwhile.calls, 0);
+	cr_assert_eq(weka_set_pause(client, NULL, NULL), 0);
+	return rc;
+}
+
+Test(app_dataset, a_stream_takes_one_call_at_a_time)
+{
+	const struct weka_epoch epoch = { .batch = 30 };
+
+	begin("shm");
+	create(client, "/data");
+	open_newest(client);
+	cr_assert_eq(weka_stream_open(client, dataset, &epoch, NULL, &stream), 0);
+	cr_assert_eq(next_disturbed(), 1, "%s", weka_error(client));
+	cr_assert_eq(meanwhile.next, -EBUSY);
+	cr_assert_eq(batch->step, 0);
+	for (uint32_t i = 0; i < batch->count; i++)
+		expect_item(&batch->items[i], batch->samples[i]);
+	cr_assert_eq(weka_stream_next(stream, &batch), 1, "%s", weka_error(client));
+	cr_assert_eq(batch->step, 1);
+	weka_stream_close(stream);
+
+	/* It is closed while it waits, with its dataset. */
+	cr_assert_eq(weka_stream_open(client, dataset, &epoch, NULL, &stream), 0);
+	meanwhile.close_stream = stream;
+	meanwhile.close_dataset = dataset;
+	dataset = NULL;
+	cr_assert_eq(next_disturbed(), -ESTALE);
+	stream = NULL;
+	cr_assert_eq(leases_out(), 0);
+	end();
+}
+
+/* A stream keeps what it needs of its dataset. */
+Test(app_dataset, a_dataset_may_be_closed_before_its_stream)
+{
+	uint64_t samples = 0;
+
+	begin("shm");
+	create(client, "/data");
+	open_newest(client);
+	cr_assert_eq(weka_stream_open(client, dataset, &(struct weka_epoch){ .batch = 7 }, NULL,
+				      &stream),
+		     0);
+	weka_dataset_close(dataset);
+	dataset = NULL;
+	while (weka_stream_next(stream, &batch) == 1) {
+		samples += batch->count;
+		cr_assert_eq(batch->failed, 0);
+		cr_assert_eq(weka_stream_release(stream, batch), 0);
+	}
+	cr_assert_eq(samples, FILES);
+	end();
+}
+
 /* ---- keys that see one directory ----------------------------------------------------------- */
 
 static void keys_set(struct app_rig *r)
