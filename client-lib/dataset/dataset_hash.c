@@ -24,6 +24,7 @@
 struct hasher {
 	struct weka_dataset *dataset;
 	struct dataset__hash *h;
+	struct weka_stream *stream; /* what it reads */
 	EVP_MD_CTX *all;
 	EVP_MD_CTX *one;
 	uint8_t *piece; /* of a sample that is too large for a batch */
@@ -42,24 +43,40 @@ static bool add_number(EVP_MD_CTX *ctx, uint64_t number)
 	return EVP_DigestUpdate(ctx, &bytes, sizeof(bytes));
 }
 
+/* The sample's record, its path and behind a NUL its name in that file. */
+static int name_get(struct hasher *k, uint64_t index, struct dataset__record *r, char *name)
+{
+	int err = dataset__record(k->dataset, index, r);
+
+	if (!err)
+		err = dataset__path(k->dataset, r, name);
+	if (err)
+		return err;
+	ASSERT(r->name_bytes > k->dataset->header.root_bytes);
+	name[r->name_bytes] = 0;
+	return dataset__member(k->dataset, r, name + r->name_bytes + 1);
+}
+
+/* May what failed with `err` be tried again?  What was read ahead may hold the whole pool. */
+static bool try_again(struct hasher *k, int err)
+{
+	return err == -EAGAIN && k->stream && dataset__stream_shrink(k->stream);
+}
+
 /* Adds a sample to the whole. */
 static int sample_add(struct hasher *k, uint64_t index, const uint8_t *digest)
 {
 	const uint32_t root = k->dataset->header.root_bytes;
 	char name[WEKA_PATH_MAX + 1 + WEKA_MEMBER_MAX];
 	struct dataset__record r;
-	int err = dataset__record(k->dataset, index, &r);
+	int err = name_get(k, index, &r, name);
 	uint32_t bytes;
 	bool ok;
 
-	if (!err)
-		err = dataset__path(k->dataset, &r, name);
-	if (!err)
-		err = dataset__member(k->dataset, &r, name + r.name_bytes + 1);
+	if (try_again(k, err))
+		err = name_get(k, index, &r, name);
 	if (err)
 		return err;
-	ASSERT(r.name_bytes > root);
-	name[r.name_bytes] = 0;
 	bytes = r.name_bytes - root + (r.member_bytes ? r.member_bytes + 1 : 0);
 	ok = add_number(k->all, bytes) && EVP_DigestUpdate(k->all, name + root, bytes) &&
 	     add_number(k->all, r.length_bytes) && add_number(k->all, r.label);
@@ -74,18 +91,19 @@ static int sample_add(struct hasher *k, uint64_t index, const uint8_t *digest)
 static int large_read(struct hasher *k, uint64_t index, int *status)
 {
 	struct weka_client *c = k->dataset->client;
-	char path[WEKA_PATH_MAX + 1];
+	char path[WEKA_PATH_MAX + 1 + WEKA_MEMBER_MAX];
 	struct dataset__record r;
 	struct weka_attr a;
-	int err = dataset__record(k->dataset, index, &r);
+	int err = name_get(k, index, &r, path);
 	uint64_t at = 0;
 
-	if (!err)
-		err = dataset__path(k->dataset, &r, path);
 	if (err)
 		return err;
-	path[r.name_bytes] = 0;
+	if (!EVP_DigestInit_ex2(k->one, NULL, NULL))
+		return broken(k);
 	*status = weka_stat(c, path, &a);
+	if (*status == 0 && a.ctime_ns != r.ctime_ns)
+		*status = -ESTALE;
 	while (*status == 0 && at < r.length_bytes) {
 		int64_t got =
 			weka_pread(c, &a.handle, k->piece,
@@ -114,10 +132,13 @@ static int item_add(struct hasher *k, const struct weka_batch *batch, uint32_t i
 	ASSERT(index < k->dataset->header.samples && index == k->done + i);
 	if (!EVP_DigestInit_ex2(k->one, NULL, NULL))
 		return broken(k);
-	if (status == -EMSGSIZE)
+	if (status == -EMSGSIZE) {
 		err = large_read(k, index, &status);
-	else if (status == 0 && !EVP_DigestUpdate(k->one, item->data, item->got_bytes))
+		if (try_again(k, err ? err : status))
+			err = large_read(k, index, &status);
+	} else if (status == 0 && !EVP_DigestUpdate(k->one, item->data, item->got_bytes)) {
 		return broken(k);
+	}
 	if (err)
 		return err;
 	if (!EVP_DigestFinal_ex(k->one, digest, NULL))
@@ -158,23 +179,20 @@ static int read_all(struct hasher *k)
 {
 	const struct weka_epoch epoch = { .batch = batch_samples(k->dataset),
 					  .flags = WEKA_IN_ORDER };
-	struct weka_stream *stream;
 	struct weka_batch *batch;
-	int rc = weka_stream_open(k->dataset->client, k->dataset, &epoch, NULL, &stream);
+	int rc = weka_stream_open(k->dataset->client, k->dataset, &epoch, NULL, &k->stream);
 
 	if (rc)
 		return rc;
-	while ((rc = weka_stream_next(stream, &batch)) == 1) {
-		int err = batch_add(k, batch);
-
-		if (!err)
-			err = weka_stream_release(stream, batch);
-		if (err) {
-			weka_stream_close(stream);
-			return err;
-		}
+	while ((rc = weka_stream_next(k->stream, &batch)) == 1) {
+		rc = batch_add(k, batch);
+		if (!rc)
+			rc = weka_stream_release(k->stream, batch);
+		if (rc)
+			break;
 	}
-	weka_stream_close(stream);
+	weka_stream_close(k->stream);
+	k->stream = NULL;
 	return rc;
 }
 
@@ -232,6 +250,18 @@ struct check {
 	uint64_t first;
 };
 
+/* Does a status say nothing of the sample, but only of the way to it? */
+static bool is_of_the_way(int status)
+{
+	static const int of_the_way[] = { -ENOTCONN, -ETIMEDOUT, -ECONNRESET, -EAGAIN,
+					  -ENOMEM,   -ECANCELED, -EBUSY };
+
+	for (uint32_t i = 0; i < ARRAY_LEN(of_the_way); i++)
+		if (status == of_the_way[i])
+			return true;
+	return false;
+}
+
 static int compare(void *arg, uint64_t index, int status, uint64_t check)
 {
 	struct check *v = arg;
@@ -240,8 +270,9 @@ static int compare(void *arg, uint64_t index, int status, uint64_t check)
 
 	if (err)
 		return err;
-	if (status == -ENOTCONN || status == -ETIMEDOUT)
-		return status; /* says nothing of the sample */
+	if (is_of_the_way(status))
+		return client__fail(v->dataset->client, status, "read a sample of dataset",
+				    v->dataset->name);
 	if (status || (r.check != check && !v->dataset->header.is_quick)) {
 		v->first = v->changed ? v->first : index;
 		v->changed++;

@@ -229,6 +229,9 @@ void dataset__batch_finish(struct dataset__batch *b);
 /* Adds a wait for a batch; is_short: fewer batches were under way than were wanted. */
 void dataset__waited(struct weka_stream_stats *stats, const struct dataset__batch *b,
 		     uint64_t waited_ns, bool is_short);
+/* Gives back the memory of all that was read ahead, which is read again: dataset_stream.c.  Returns
+ * false if nothing was. */
+bool dataset__stream_shrink(struct weka_stream *s);
 /* The counters of now: dataset_stream.c. */
 void dataset__stats(const struct weka_stream *s, struct weka_stream_stats *out);
 

@@ -131,6 +131,27 @@ static void last_drop(struct weka_stream *s)
 	s->queued--;
 }
 
+/* Requests are awaited, since the memory of a cancelled one comes back later. */
+bool dataset__stream_shrink(struct weka_stream *s)
+{
+	const bool some = s->queue;
+
+	ASSERT(!s->is_inside && s->client->nested > 0);
+	while (s->queue) {
+		struct dataset__batch *b = s->queue;
+
+		(void)!dataset__batch_await(b, s->client);
+		dataset__batch_return(b, s->client);
+		s->queue = b->next;
+		b->next = s->spare;
+		s->spare = b;
+	}
+	s->begun = s->next;
+	s->queued = 0;
+	stream_check(s);
+	return some;
+}
+
 /* Begins and sends what there is room for.  -EAGAIN: not all `ahead`. */
 static int fill(struct weka_stream *s)
 {

@@ -607,6 +607,74 @@ Test(app_dataset, a_batch_may_take_many_requests)
 	end();
 }
 
+/* ---- samples that are read in pieces -------------------------------------------------------- */
+
+/* Makes an empty sample of `size` bytes, all of them a hole. */
+static void sparse_make(const char *path, uint64_t size)
+{
+	struct weka_attr attr;
+
+	cr_assert_eq(weka_write_file(client, path, "", 0, NULL), 0);
+	cr_assert_eq(weka_stat(client, path, &attr), 0);
+	cr_assert_eq(weka_truncate(client, &attr.handle, size), 0, "%s", weka_error(client));
+}
+
+static void connect_pool(uint64_t pool_bytes)
+{
+	struct weka_options options = { .size_bytes = sizeof(options), .pool_bytes = pool_bytes };
+	const struct weka_key key = { .secret = app_rig_secret };
+
+	weka_close(client);
+	cr_assert_eq(weka_connect(fab_server_address(rig.srv, 0), &key, &options, &client), 0);
+}
+
+/* What is read ahead takes the whole pool: the pieces need some of it. */
+Test(app_dataset, pieces_get_memory_from_what_was_read_ahead)
+{
+	uint64_t changed = 9, first;
+	char path[64];
+
+	begin("shm");
+	connect_pool(2 << 20);
+	cr_assert_eq(weka_mkdir(client, "/big", 0755), 0);
+	sparse_make("/big/0", WEKA_READ_MAX + 1);
+	for (uint32_t i = 1; i < 9; i++) { /* each takes a quarter of the pool */
+		snprintf(path, sizeof(path), "/big/%u", i);
+		sparse_make(path, 127 * WEKA_BLOCK);
+	}
+	create(client, "/big");
+	open_newest(client);
+	cr_assert_eq(weka_dataset_verify(dataset, NULL, &changed, &first), 0, "%s",
+		     weka_error(client));
+	cr_assert_eq(changed, 0);
+	cr_assert_eq(leases_out(), 0);
+	end();
+}
+
+static int stop_now(void *user)
+{
+	(void)user;
+	return 1;
+}
+
+/* A sample that was not read to its end is not one that was changed. */
+Test(app_dataset, a_check_that_is_stopped_finds_nothing)
+{
+	uint64_t changed = 9, first;
+
+	begin("shm");
+	cr_assert_eq(weka_mkdir(client, "/big", 0755), 0);
+	sparse_make("/big/0", WEKA_READ_MAX + 1);
+	create(client, "/big");
+	open_newest(client);
+	cr_assert_eq(weka_set_pause(client, stop_now, NULL), 0);
+	usleep(25 * 1000); /* it is time for a pause */
+	cr_assert_eq(weka_dataset_verify(dataset, NULL, &changed, &first), -ECANCELED);
+	cr_assert_eq(changed, 0);
+	cr_assert_eq(weka_set_pause(client, NULL, NULL), 0);
+	end();
+}
+
 /* ---- calls in the middle of a call ---------------------------------------------------------- */
 
 /* What another thread, or a handler of a signal, may do while weka_stream_next() waits. */
