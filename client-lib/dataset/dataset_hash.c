@@ -57,7 +57,7 @@ static int name_get(struct hasher *k, uint64_t index, struct dataset__record *r,
 	return dataset__member(k->dataset, r, name + r->name_bytes + 1);
 }
 
-/* May what failed with `err` be tried again?  What was read ahead may hold the whole pool. */
+/* Makes room if the batches that were read ahead hold the whole pool.  False: the error stays. */
 static bool try_again(struct hasher *k, int err)
 {
 	return err == -EAGAIN && k->stream && dataset__stream_shrink(k->stream);
