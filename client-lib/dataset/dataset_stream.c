@@ -16,7 +16,7 @@
  *  (3) A step that failed stays first in the queue: no sample is left out by an error.
  *  (4) weka_stream_next() is in progress once at most.  While it pauses (weka_set_pause), other
  *      calls may be made: only they release batches, and the stream that they close is freed by
- *      the one that waits [test_app_dataset:a_stream_takes_one_call_at_a_time].
+ *      the one that waits [test_app_dataset_disturbed:a_stream_takes_one_call_at_a_time].
  */
 #include "client-lib/dataset/dataset_internal.h"
 
