@@ -64,7 +64,8 @@ static void waits_check(const struct app_core *core, const struct app_op *op)
 	/* app_lent.c (7) */
 	ASSERT(!op->stalled || op->on == APP_ON_READY ||
 	       is_on(&op->session->stalled_ops, &op->link));
-	ASSERT(!op->locked || core->index > 0 || op->file_held);
+	/* An operation that was asked for elsewhere is the other core's to lock. */
+	ASSERT(op->asks_out > 0 || !op->locked || core->index > 0 || op->file_held);
 	ASSERT(!op->leaving || (!op->session && op->asks_out == 1));
 	ASSERT(op->asks_out == 0 || core->cores || op->kind == APP_OP_STATUS);
 }

@@ -109,12 +109,13 @@ static struct weka_client *connect_as(const char *id, uint8_t secret)
 {
 	uint8_t bytes[FAB_KEY_BYTES];
 	struct weka_key key = { .id = id, .secret = bytes };
+	struct weka_options one = { .size_bytes = sizeof(one), .lanes = 1 };
 	struct weka_client *c;
 	int err = -EACCES;
 
 	memset(bytes, secret, sizeof(bytes));
 	for (int tries = 0; err == -EACCES && tries < 100; tries++) {
-		err = weka_connect(fab_server_address(rig.srv, 0), &key, NULL, &c);
+		err = weka_connect(fab_server_address(rig.srv, 0), &key, &one, &c);
 		if (err) /* the control thread has not woken yet */
 			usleep(10000);
 	}
