@@ -38,7 +38,7 @@ static const struct fab__keys *the_keys(void)
 static const struct fab__lanes *the_lanes(void)
 {
 	static struct fab__lanes lanes;
-	struct fab_hello h = { .key_id = "fuzz" };
+	struct fab_hello h = { .at = HELLO_DONE, .key_id = "fuzz" };
 
 	if (!lanes.of) {
 		ASSERT(fab__lanes_create(&lanes, the_keys(), 2, 2) == 0);
