@@ -57,7 +57,8 @@ check "what came out is what went in" same_trees "$DIR/src" "$DIR/out"
 
 # A reader with a file open that has no name any more: it is killed, then the appliance is.
 free() { ctl --json status | sed -n 's/.*"free_bytes":\([0-9]*\).*/\1/p'; }
-opens() { ctl --json status | sed -n 's/.*"opens":\([0-9]*\).*/\1/p'; }
+# ... of the appliance, not of a client
+opens() { ctl --json status | sed -n 's/"clients":\[[^]]*\]//; s/.*"opens":\([0-9]*\).*/\1/p'; }
 read_slowly() { # the first byte comes: /held is open, and then it has no name
 	ctl put "$DIR/long" /held
 	rm -f "$DIR/pipe" && mkfifo "$DIR/pipe"
