@@ -289,6 +289,28 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
+enum { HELP_COLUMN = 25, HELP_WIDTH = 53 }; /* within argp's 79 columns */
+
+/* Wraps the text in its column, with a line of its own for a usage that is too long. */
+static void print_command(FILE *f, const char *usage, const char *what)
+{
+	int column = fprintf(f, "  %s", usage);
+
+	while (*what) {
+		size_t bytes = strlen(what);
+
+		if (bytes > HELP_WIDTH)
+			for (bytes = HELP_WIDTH; bytes > 1 && what[bytes] != ' '; bytes--)
+				;
+		if (column >= HELP_COLUMN)
+			column = fprintf(f, "\n") - 1;
+		column = fprintf(f, "%*s%.*s", HELP_COLUMN - column, "", (int)bytes, what) +
+			 HELP_COLUMN;
+		what += bytes + (what[bytes] == ' ');
+	}
+	fputc('\n', f);
+}
+
 static char *list_commands(int key, const char *text, void *input)
 {
 	char usage[64], *out = NULL;
@@ -304,7 +326,7 @@ static char *list_commands(int key, const char *text, void *input)
 	fprintf(f, "Commands:\n");
 	for (size_t i = 0; i < ARRAY_LEN(commands); i++) {
 		snprintf(usage, sizeof(usage), "%s %s", commands[i].name, commands[i].args);
-		fprintf(f, "  %-22s %s\n", usage, commands[i].what);
+		print_command(f, usage, commands[i].what);
 	}
 	fclose(f);
 	return out;

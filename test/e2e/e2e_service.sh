@@ -129,7 +129,7 @@ if command -v bash >/dev/null; then
 	is "behind an option" "check" "$(completes -f "$CONF" config ch)"
 	is "a file is the shell's" "" "$(completes import /et)"
 	is "and so is an option's" "" "$(completes --key sta)"
-	is "every command is known" "$("$CTL" --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p' | LC_ALL=C sort | xargs)" \
+	is "every command is known" "$("$CTL" --help | sed -n '/^Commands:/,/^$/s/^  \([a-z][a-z-]*\) .*/\1/p' | LC_ALL=C sort | xargs)" \
 		"$(completes '' | tr ' ' '\n' | LC_ALL=C sort | xargs)"
 fi
 if command -v zsh >/dev/null; then
