@@ -70,7 +70,7 @@ rm -rf usr/share/man usr/share/locale usr/share/info usr/share/lintian usr/share
 find . -name '*.pyc' -delete
 
 # ---- file system and hashes -------------------------------------------------------------------------
-find . -newermt "@$SOURCE_DATE_EPOCH" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
+find . -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
 rm -f "$OUT/root.erofs" "$OUT/root.verity"
 uuid=$(echo "weka $VERSION" | sha256sum | sed 's/^\(........\)\(....\)\(....\)\(....\)\(............\).*/\1-\2-\3-\4-\5/')
 mkfs.erofs --quiet -zlz4hc,9 -T"$SOURCE_DATE_EPOCH" -U"$uuid" "$OUT/root.erofs" . >/dev/null
