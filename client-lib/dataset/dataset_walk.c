@@ -132,9 +132,11 @@ static int link_follow(struct walk *w, uint64_t path_at, struct weka_attr *a)
 {
 	int err = weka_stat(w->client, w->files->text + path_at, a);
 
-	if (err == -ENOENT || err == -ELOOP || err == -EACCES)
-		a->mode = S_IFLNK;
-	return err == -ENOENT || err == -ELOOP || err == -EACCES ? 0 : err;
+	if (err != -ENOENT && err != -ELOOP && err != -EACCES && err != -ENOTDIR &&
+	    err != -ENAMETOOLONG)
+		return err;
+	a->mode = S_IFLNK;
+	return 0;
 }
 
 static int entry_take(struct walk *w, uint64_t dir, const struct weka_entry *entry)

@@ -202,6 +202,7 @@ Test(app_dataset, options_choose_the_samples)
 	const struct weka_dataset_make quick = { .flags = WEKA_DATASET_QUICK, .glob = "zebra/*" };
 	const struct weka_dataset_make no_label = { .flags = WEKA_DATASET_NO_LABEL };
 	const struct weka_dataset_make none = { .glob = "*.jpg" };
+	static char target[1000]; /* one name of it is longer than a name may be */
 	struct weka_dataset_info info = { .size_bytes = sizeof(info) };
 
 	begin("shm");
@@ -214,6 +215,9 @@ Test(app_dataset, options_choose_the_samples)
 	cr_assert_eq(weka_symlink(client, "/data/ant/000", "/data/link"), 0);
 	cr_assert_eq(weka_symlink(client, "/data", "/data/circle"), 0);
 	cr_assert_eq(weka_symlink(client, "/nowhere", "/data/broken"), 0);
+	cr_assert_eq(weka_symlink(client, "/data/ant/000/no-dir", "/data/file"), 0);
+	memset(target, 'x', sizeof(target) - 1);
+	cr_assert_eq(weka_symlink(client, target, "/data/long"), 0);
 	info = create(client, "/data");
 	cr_assert_eq(info.samples, FILES + 1);
 	cr_assert_eq(info.classes, 0); /* the link is in no class */

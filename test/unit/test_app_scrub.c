@@ -169,23 +169,6 @@ Test(app_scrub, small_store_rests_between_rounds)
 	cr_assert_geq(w.power.now_ns - began_ns, 60 * NS_PER_S);
 }
 
-/* A suspect is looked at soon; that is no reason to begin the next round, nor to read more. */
-Test(app_scrub, an_errand_does_not_end_the_rest)
-{
-	const struct meta_handle nobody = { .dir = META_ROOT_DIR, .hash = 1, .uniq = 1 };
-	struct sim_call *none[1];
-	uint64_t began_ns;
-
-	begin(1ull << 40);
-	began_ns = w.power.now_ns;
-	until_round(1);
-	cr_assert(app_suspect(w.core, &nobody, 0, 1));
-	until_round(2);
-	cr_assert_geq(w.power.now_ns - began_ns, 60 * NS_PER_S);
-	while (w.core->suspects_new)
-		(void)sim_world_step(&w, none, 0);
-}
-
 Test(app_scrub, none_is_wanted_none_is_there)
 {
 	struct sim_call *none[1];
