@@ -134,7 +134,7 @@ check "and read what it should, each time" [ ! -e "$DIR/client.bad" ]
 check "memory has hardly grown" [ $(($(rss) - before_kb)) -lt 24576 ]
 check "no descriptor is left" [ "$(fds)" -le $((before_fds + 4)) ]
 is "no request of the store failed" 0 "$(scrape && value 'weka_request_failures_total{reason="error"}')"
-is "the log has nothing to say but of the wrong key" 1 "$(grep -cE ' (warning|error): ' "$DIR/daemon.log")"
+is "the log has one warning, of the wrong key" "WEKA-401" "$(sed -nE 's/.* (warning|error): (WEKA-401): refused:.*/\2/p; t; s/.* (warning|error): /&/p' "$DIR/daemon.log")"
 
 # ---- reload, a token, an address that is taken -------------------------------------------------------
 echo "metrics_token_file = $DIR/token" >>"$CONF"
