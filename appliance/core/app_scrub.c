@@ -192,6 +192,7 @@ void app_scrub_turn(struct app_core *core)
 	s->under_way = true;
 	s->next_ns = core->now_ns; /* (3) */
 	s->until_ns = core->now_ns + NS_PER_S / BURSTS_PER_S;
+	ASSERT(s->next_ns >= core->now_ns && s->next_ns < s->until_ns); /* (3) */
 	app_op_run(op);
 }
 
