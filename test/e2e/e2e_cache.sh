@@ -87,7 +87,7 @@ goes_on() { # puts are acknowledged, within 60 s, by those that ended meanwhile 
 	n=0
 	until [ "$(wc -l <"$DIR/acknowledged")" -gt $((count + 20)) ]; do
 		n=$((n + 1))
-		[ $n -lt 600 ] || { tail -3 "$DIR/daemon.log" "$DIR/witness.err"; return 1; }
+		[ $n -lt 600 ] || { tail -n 3 "$DIR/daemon.log"; tail -n 3 "$DIR/witness.err"; return 1; }
 		sleep 0.1
 	done
 }
