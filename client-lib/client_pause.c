@@ -11,7 +11,7 @@
  *      that requests of the waiting call are in flight, and that the client must not be closed.
  *  (2) A call that is made during a pause does not pause itself.
  *  (3) After a pause that ends the call, all further waits of that call end at once
- *      [test_weka_pause:ends].
+ *      [test_weka_pause:ends_shm].
  */
 #include "client-lib/client_internal.h"
 

@@ -227,6 +227,12 @@ static int item_answer(struct weka_client *c, struct client_slot *slot, uint32_t
 	return 0;
 }
 
+/* At most 71 minutes. */
+static uint32_t microseconds(uint64_t ns)
+{
+	return (uint32_t)min_u64(ns / 1000, UINT32_MAX);
+}
+
 /* The appliance's own times are believed up to the time that passed here. */
 static void where_the_time_went(struct client_slot *slot)
 {
@@ -237,10 +243,10 @@ static void where_the_time_went(struct client_slot *slot)
 
 	ASSERT(slot->begun_ns > 0 && slot->sent_ns >= slot->begun_ns);
 	DASSERT(drive_ns <= took_ns && took_ns <= out_ns);
-	req->queue_us = (uint32_t)((slot->sent_ns - slot->begun_ns) / 1000);
-	req->network_us = (uint32_t)((out_ns - took_ns) / 1000);
-	req->appliance_us = (uint32_t)((took_ns - drive_ns) / 1000);
-	req->drive_us = (uint32_t)(drive_ns / 1000);
+	req->queue_us = microseconds(slot->sent_ns - slot->begun_ns);
+	req->network_us = microseconds(out_ns - took_ns);
+	req->appliance_us = microseconds(took_ns - drive_ns);
+	req->drive_us = microseconds(drive_ns);
 }
 
 int client__batch_answer(struct weka_client *c, struct client_slot *slot)

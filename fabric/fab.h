@@ -235,12 +235,10 @@ struct fab_req {
 	uint64_t deadline_ns; /* UINT64_MAX: none */
 	struct fab_window window;
 	union fab_args args;
-	/* The appliance's: how long at least one I/O of a drive was under way for it, and how long
-	 * it took in all.  A reply carries both if took_ns is not 0. */
+	/* The appliance's: how long it took, and how much of that at least one I/O of a drive was
+	 * under way for it.  A reply carries both if took_ns is not 0. */
 	uint64_t took_ns;
 	uint64_t drive_ns;
-	uint64_t drive_since_ns;
-	uint32_t drive_out; /* operations of it that have I/O under way */
 };
 
 /* A piece of payload on its way; the appliance owns the struct and `bytes` until it comes back. */

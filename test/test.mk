@@ -27,7 +27,7 @@ test_base_seal_srcs := base/seal_malloc.c
 test_weka_hot_srcs := base/seal_malloc.c
 test_app_hotpath_srcs := base/seal_malloc.c
 drive_srcs := base/seal_malloc.c
-# What goes to test/lib/sim_sock.c instead of the system.
+# Calls that go to test/lib/sim_sock.c instead of the system.
 sim_sock_calls := socket bind listen accept4 connect getpeername getsockname getsockopt setsockopt shutdown send sendmsg \
 	recv recvmsg read write close fcntl epoll_create1 epoll_ctl epoll_wait eventfd timerfd_create timerfd_settime ppoll \
 	getrandom clock_now_ns clock_wall_ns

@@ -289,8 +289,9 @@ void app_batch_end_answer(struct app_op *op)
 	uint32_t bytes = wire_bytes(req), at = 0;
 	bool sent = true;
 
-	ASSERT(b->ending && !b->part && b->next == b->count && req->drive_out == 0);
+	ASSERT(b->ending && !b->part && b->next == b->count && b->drives_out == 0);
 	req->took_ns = max_u64(core->now_ns - req->arrived_ns, 1);
+	req->drive_ns = b->drives_ns;
 	if (op->status) {
 		give_tables(core, b);
 		fab_reply(req, op->status, NULL, 0);

@@ -260,22 +260,22 @@ static inline void add_io(struct app_op *op, enum nvme_op what, uint64_t baddr, 
 	op->core->io_bytes += (uint64_t)nblocks * BLOCK_SIZE;
 }
 
-/* Whether drives work on a request: its time is the client's to know (fab_req.drive_ns). */
+/* Whether drives work for a batch: its reply says how long they did. */
 static void drives_begin(struct app_op *op)
 {
-	if (op->req && op->req->drive_out++ == 0)
-		op->req->drive_since_ns = op->core->now_ns;
+	if (op->batch && op->batch->drives_out++ == 0)
+		op->batch->drives_since_ns = op->core->now_ns;
 }
 
 static void drives_end(struct app_op *op)
 {
-	struct fab_req *req = op->req;
+	struct app_batch *b = op->batch;
 
-	if (!req || op->ios_out > 0)
+	if (!b || op->ios_out > 0)
 		return;
-	ASSERT(req->drive_out > 0);
-	if (--req->drive_out == 0)
-		req->drive_ns += op->core->now_ns - req->drive_since_ns;
+	ASSERT(b->drives_out > 0 && op->core->now_ns >= b->drives_since_ns);
+	if (--b->drives_out == 0)
+		b->drives_ns += op->core->now_ns - b->drives_since_ns;
 }
 
 void app_op_io(struct app_op *op, enum nvme_op what, const struct meta_run *runs, uint32_t nruns,

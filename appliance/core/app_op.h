@@ -323,6 +323,9 @@ struct app_batch {
 	char *wire;                 /* followed by the wire's                    */
 	uint32_t *sums;             /* of staging */
 	uint32_t table_bytes;       /* accounted in core->table_bytes */
+	uint32_t drives_out;        /* operations of it that have I/O under way */
+	uint64_t drives_since_ns;   /* ... since then at least one */
+	uint64_t drives_ns;         /* so long in all              */
 };
 
 /* A file between PUT_BEGIN and PUT_COMMIT; aborted when its session ends. */

@@ -330,7 +330,7 @@ int ctl_cmd_bundle(struct ctl *c)
 	int fd, failed;
 
 	clock_print_utc(now, clock_wall_ns());
-	now[strcspn(now, ".")] = '\0'; /* 2026-11-24T17:52:07: a colon is none of tar's */
+	now[strcspn(now, ".")] = '\0'; /* 2026-11-24T17:52:07, without the fraction */
 	for (char *at = now; *at; at++)
 		if (*at == ':')
 			*at = '-';

@@ -38,17 +38,23 @@ struct ctl_text ctl_word(const json_t *o, const char *key)
 	return ctl_shown(json_string_value(json_object_get(o, key)));
 }
 
-/* Three digits are as many as anybody reads. */
-struct ctl_text ctl_bytes(double v)
+/* Three digits are as many as anybody reads.  The number stays at most `most` if a unit allows. */
+static struct ctl_text scaled(double v, double most, const char *const unit[7])
 {
-	static const char *const unit[] = { "bytes", "kB", "MB", "GB", "TB", "PB", "EB" };
 	struct ctl_text t;
 	uint32_t i = 0;
 
-	for (; v >= 999.5 && i + 1 < ARRAY_LEN(unit); i++)
+	for (; v >= most + 0.5 && i + 1 < 7; i++)
 		v /= 1000;
-	snprintf(t.s, sizeof(t.s), "%.*f %s", i == 0 || v >= 99.95 ? 0 : 1, v, unit[i]);
+	snprintf(t.s, sizeof(t.s), "%.*f%s", i == 0 || v >= 99.95 ? 0 : 1, v, unit[i]);
 	return t;
+}
+
+struct ctl_text ctl_bytes(double v)
+{
+	static const char *const unit[7] = { " bytes", " kB", " MB", " GB", " TB", " PB", " EB" };
+
+	return scaled(v, 999, unit);
 }
 
 struct ctl_text ctl_short_bytes(double v)
@@ -63,14 +69,9 @@ struct ctl_text ctl_short_bytes(double v)
 
 struct ctl_text ctl_count(double v)
 {
-	static const char *const unit[] = { "", " k", " M", " G", " T", " P", " E" };
-	struct ctl_text t;
-	uint32_t i = 0;
+	static const char *const unit[7] = { "", " k", " M", " G", " T", " P", " E" };
 
-	for (; v >= 9999.5 && i + 1 < ARRAY_LEN(unit); i++)
-		v /= 1000;
-	snprintf(t.s, sizeof(t.s), "%.*f%s", i == 0 || v >= 99.95 ? 0 : 1, v, unit[i]);
-	return t;
+	return scaled(v, 9999, unit);
 }
 
 struct ctl_text ctl_duration(uint64_t seconds)

@@ -11,8 +11,8 @@ struct ctl_text {
 	char s[96];
 };
 
-/* Returns a number of a flat object, or of an object in it: group.key.  0: there is none, or it is
- * negative. */
+/* Returns a number of a flat object, or of an object in it: group.key.  Returns 0 if it is missing
+ * or negative. */
 uint64_t ctl_num(const json_t *o, const char *group, const char *key);
 /* Returns a text of a flat object; bytes that a terminal could trip over become '?'. */
 struct ctl_text ctl_word(const json_t *o, const char *key);

@@ -19,7 +19,6 @@ HERE=$PWD/appliance/image
 CACHE=$(realpath -m "$BUILD/image")
 OUT=$(realpath -m "${IMAGE:-$CACHE}")
 TREE=$OUT/tree
-: "${DEBIAN_MIRROR:=http://deb.debian.org/debian}" "${DEBIAN_SECURITY:=http://deb.debian.org/debian-security}"
 : "${SOURCE_DATE_EPOCH:=$(git log -1 --format=%ct 2>/dev/null || stat -c %Y CHANGES.md)}"
 export SOURCE_DATE_EPOCH OUT TREE HERE VERSION LC_ALL=C TZ=UTC
 umask 022
@@ -33,7 +32,7 @@ words() { sed 's/#.*//' "$1" | xargs; }
 # ---- Debian's packages and ours ------------------------------------------------------------------
 
 ours() { for name in weka-appliance wekactl; do echo "$BUILD/deb/${name}"_[0-9]*.deb; done; }
-# What ours depend on, by name: the first of alternatives.
+# The names of the packages that ours depend on: the first of alternatives.
 depends() {
 	for deb in $(ours); do dpkg-deb -f "$deb" Depends; done | tr ',' '\n' | sed 's/[(|].*//' | grep -v wekactl | sort -u | xargs
 }
@@ -48,8 +47,7 @@ debian() {
 	mmdebstrap --quiet --variant=essential --include="$(echo "$include" | tr ' ' ,)" \
 		--aptopt='APT::Install-Recommends "false"' \
 		--dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
-		bookworm "$CACHE/debian.tar" "deb $DEBIAN_MIRROR bookworm main" "deb $DEBIAN_MIRROR bookworm-updates main" \
-		"deb $DEBIAN_SECURITY bookworm-security main"
+		bookworm "$CACHE/debian.tar" # from mmdebstrap's own mirrors, with updates and security
 	echo "$stamp" >"$CACHE/stamp"
 }
 

@@ -39,7 +39,7 @@ IMAGE_VERSION=$VERSION
 VERSION_ID=$VERSION
 END
 cp usr/lib/os-release "$OUT/os-release"
-# What changes on a machine lies on the state partition, which is /var.
+# Files that change on a machine lie on the state partition, which is /var.
 : >etc/machine-id
 rm -rf var/* etc/weka run/* tmp/* etc/hostname etc/resolv.conf etc/weka-appliance.conf
 ln -s /var/lib/weka-image/weka-appliance.conf etc/weka-appliance.conf

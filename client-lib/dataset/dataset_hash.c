@@ -18,8 +18,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BATCH_BYTES (8u << 20)
-#define PIECE_BYTES (1u << 20)
+#define BATCH_BYTES  (8u << 20)
+#define PIECE_BYTES  (1u << 20)
+#define QUICK_REPORT 4096u /* samples between two reports when nothing is read */
 
 struct hasher {
 	struct weka_dataset *dataset;
@@ -148,6 +149,16 @@ static int item_add(struct hasher *k, const struct weka_batch *batch, uint32_t i
 	return err ? err : sample_add(k, index, digest);
 }
 
+static int report(const struct hasher *k)
+{
+	const struct weka_progress *p = k->h->progress;
+
+	ASSERT(k->done <= k->dataset->header.samples);
+	if (p && p->report(p->user, k->done, k->dataset->header.samples))
+		return dataset__fail(k->dataset, -ECANCELED, "stopped");
+	return 0;
+}
+
 static int batch_add(struct hasher *k, const struct weka_batch *batch)
 {
 	int err = 0;
@@ -155,11 +166,7 @@ static int batch_add(struct hasher *k, const struct weka_batch *batch)
 	for (uint32_t i = 0; i < batch->count && !err; i++)
 		err = item_add(k, batch, i);
 	k->done += batch->count;
-	ASSERT(k->done <= k->dataset->header.samples);
-	if (!err && k->h->progress &&
-	    k->h->progress->report(k->h->progress->user, k->done, k->dataset->header.samples))
-		err = dataset__fail(k->dataset, -ECANCELED, "stopped");
-	return err;
+	return err ? err : report(k);
 }
 
 /* Returns a number of samples with which several batches fit the pool. */
@@ -206,6 +213,9 @@ static int look_at_all(struct hasher *k)
 		err = k->h->each(k->h->arg, i, 0, 0);
 		if (!err)
 			err = sample_add(k, i, NULL);
+		k->done++;
+		if (!err && k->done % QUICK_REPORT == 0)
+			err = report(k);
 	}
 	return err;
 }

@@ -333,6 +333,9 @@ int weka_dataset_create(struct weka_client *c, const char *name, const char *pat
 	CLIENT_REFUSE(c, wrong, -EINVAL, wrong);
 	CLIENT_REFUSE(c, m.how->flags & ~(WEKA_DATASET_QUICK | WEKA_DATASET_NO_LABEL), -EINVAL,
 		      "a flag that does not exist");
+	for (uint32_t i = 0; i < ARRAY_LEN(m.how->reserved); i++)
+		CLIENT_REFUSE(c, m.how->reserved[i] || m.how->reserved0, -EINVAL,
+			      "a reserved field is not 0");
 	wrong = m.how->records ? dataset__records_wrong(m.how->records) : NULL;
 	CLIENT_REFUSE(c, wrong, -EINVAL, wrong);
 	m.d = calloc(1, sizeof(*m.d));

@@ -262,6 +262,7 @@ static int handles_try(struct weka_dataset *d)
 static int header_read(struct weka_dataset *d)
 {
 	uint8_t bytes[DATASET__HEADER_BYTES];
+	const uint32_t version = d->header.version;
 	char path[DATASET__PATH_BYTES];
 	struct weka_attr attr;
 	const char *wrong;
@@ -280,6 +281,9 @@ static int header_read(struct weka_dataset *d)
 	if (got != (int64_t)sizeof(bytes))
 		return dataset__fail(d, -EPROTO, "the file is no manifest");
 	wrong = dataset__header_parse(&d->header, bytes, attr.size_bytes);
+	if (!wrong && d->header.version != version)
+		wrong = "its manifest is that of another version";
+	d->header.version = version; /* for the line */
 	return wrong ? dataset__fail(d, -EPROTO, wrong) : 0;
 }
 

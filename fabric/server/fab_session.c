@@ -159,7 +159,6 @@ static int request_begin(struct fab__session *s, const struct fab_hdr_wire *w, u
 	req->pub.id = hdr->request_id;
 	req->pub.arrived_ns = now_ns;
 	req->pub.took_ns = req->pub.drive_ns = 0;
-	req->pub.drive_out = 0;
 	req->pub.deadline_ns =
 		hdr->deadline_us ? now_ns + (uint64_t)hdr->deadline_us * 1000 : UINT64_MAX;
 	err = window_find(s, &req->pub.window, hdr);

@@ -131,7 +131,7 @@ static void looked_at(struct meta__tx *tx, uint32_t shard, struct meta__frame *l
 }
 
 /* Usually the record after the one read last: an inode after its name, an extent after its inode.
- * That leaf does not change within a plan. */
+ * The leaf stays the same within a plan. */
 static bool is_next(struct meta *m, uint32_t shard, const struct meta_key *key)
 {
 	struct meta__tx *tx = m->tx;

@@ -10,8 +10,8 @@
  *  (2) A copy is written with the content of the other copy, or else with the state in memory.  So
  *      whatever a power cut leaves of the write, the header is true
  *      [test_meta_scrub_heads:cut_while_it_is_written_leaves_a_store].
- *  (3) Nothing depends on the write: if it fails, the header is as it was.  So it is not repeated,
- *      unlike writes that the store needs (meta_io.must)
+ *  (3) Nothing depends on the write: if it fails, the header is as it was.  A write that fails is
+ *      not repeated, unlike one that the store needs (meta_io.must)
  *      [test_meta_scrub_heads:store_can_do_without_it].
  *  (4) A free zone keeps its place in the order in which free zones are opened.  Each checkpoint
  *      writes the headers of the same zones (meta_mark.c): sent to the end of the list each time,

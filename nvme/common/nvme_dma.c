@@ -10,9 +10,9 @@
  *   window[65]       a mapping of more than 64 MiB continues here: full, full, rest
  *    ...             0: nothing is mapped
  *
- * A translation is one load without a search, however much is mapped.  That is why nothing caches
- * it, and why a word can be changed while threads poll: they see the old word or the new one, both
- * whole.
+ * A translation is one load without a search, however much is mapped.  Nothing caches it
+ * for that reason, and a word can be changed while threads poll: they see the old word or the new
+ * one, both whole.
  *
  *   R1 -> A1   (A1 in nvme_dma.h) the memory, its set-up and its turn are stored before a
  *              reader can find it

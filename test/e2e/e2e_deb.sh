@@ -25,7 +25,7 @@ is "and finds nothing" "" "$(grep -v '^running with root' "$DIR/lintian")"
 is "the version is the programs' own" "$("$BIN/weka-appliance" --version | grep -oE '[0-9]+\.[0-9.]+' | head -n 1)-1" \
 	"$(dpkg-deb -f "$(deb weka-appliance)" Version)"
 for p in $PACKAGES; do dpkg-deb -x "$(deb "$p")" "$DIR/root"; done
-# What make install installs is in the packages, each file once.
+# The packages have all files of make install, each file once.
 for p in $PACKAGES; do dpkg-deb -c "$(deb "$p")" | awk '!/^d/ { print $6 }'; done | sort | uniq -d >"$DIR/twice"
 is "no file is in two packages" "" "$(cat "$DIR/twice")"
 is "each program is the one of this build" "$("$BIN/wekactl" --version)" "$("$DIR/root/usr/bin/wekactl" --version)"

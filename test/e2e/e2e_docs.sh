@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause-Patent
 # Every command in docs/*.md is run, in the order of its page, and prints what the page shows
-# (docs.py).  The programs are those that make install installs.  What the pages call /etc/weka...,
-# /var/lib/weka and /run/weka lies in a directory of the test; sudo, install -o, systemctl and journalctl are
+# (docs.py).  The programs are those that make install installs.  The paths /etc/weka...,
+# /var/lib/weka and /run/weka of the pages lie in a directory of the test; sudo, install -o, systemctl and journalctl are
 # functions below, since a test may be an ordinary user and has no systemd.
 cd "$(dirname "$0")/../.." && . test/e2e/lib.sh
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause-Patent
-# wekactl doctor finds what was set up on purpose on this machine, and what it says to type corrects
-# it.  What needs another machine is in test_ctl_doctor.c.
+# wekactl doctor finds problems that were set up on purpose on this machine, and the commands that it
+# names correct them.  test_ctl_doctor.c tries problems that need another machine.
 cd "$(dirname "$0")/../.." && . test/e2e/lib.sh
 : "${APP_CORES:=1}"
 

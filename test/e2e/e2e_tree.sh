@@ -92,7 +92,7 @@ refuses "no second name for a directory" "one name only" $CTL ln /a /aa
 # shellcheck disable=SC2086
 refuses "nor one that is there" "/linked: file exists" $CTL ln /a/b/c/moved /linked
 check "the second name goes" ctl rm /linked
-# What it has is within what it says that it may have; only tables (the heap) were not known before.
+# Its memory is within the limit that it states; the tables (the heap) were not known before.
 account() { "$BIN/wekactl" --connect "$SHM" --key "$DIR/key" --json status | sed -n "s/\"clients\":\[[^]]*\]//; s/.*\"$1\":\([0-9]*\).*/\1/p"; }
 resident=$(awk '/^VmRSS/ { print $2 * 1024 }' "/proc/$DAEMON/status")
 check "its memory is within its account" [ "$resident" -gt 0 -a "$resident" -le "$(account at_most_bytes)" ]

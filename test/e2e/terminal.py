@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause-Patent
 # wekactl top on a terminal: terminal.py COMMAND...; prints "ok NAME" and "not ok NAME" lines.
-# The terminal is a pseudo terminal, and its screen is drawn here from what comes out of it.
+# The terminal is a pseudo terminal, and this program draws its screen from the output.
 import fcntl, os, re, select, signal, struct, subprocess, sys, termios, time
 
 ENTER, LEAVE = b"\033[?1049h", b"\033[?1049l"

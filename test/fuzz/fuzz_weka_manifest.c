@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
  * Manifests and cursors: anybody who may write below WEKA_DATASETS makes them, and a cursor comes
- * out of a checkpoint.  What is accepted must lie inside the file, and come back as it was.
+ * out of a checkpoint.  Fields that the parser accepts must lie inside the file, and come back as
+ * they were.
  *
  * Input: a byte that says which, then the bytes; the checksum is made right, or left as it is.
  */

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -136,6 +137,24 @@ struct weka_client *app_rig_connect(struct app_rig *rig)
 
 	cr_assert_eq(err, 0, "%s", weka_error(NULL));
 	return client;
+}
+
+struct weka_client *app_rig_connect_as(struct app_rig *rig, const char *id, uint8_t secret,
+				       const struct weka_options *options)
+{
+	uint8_t bytes[FAB_KEY_BYTES];
+	const struct weka_key key = { .id = id, .secret = bytes };
+	struct weka_client *c;
+	int err = -EACCES;
+
+	memset(bytes, secret, sizeof(bytes));
+	for (int tries = 0; err == -EACCES && tries < 100; tries++) {
+		err = weka_connect(fab_server_address(rig->srv, 0), &key, options, &c);
+		if (err) /* the control thread has not woken yet */
+			usleep(10000);
+	}
+	cr_assert_eq(err, 0, "%s: %s", id, weka_error(NULL));
+	return c;
 }
 
 struct weka_client *app_rig_begin_over(struct app_rig *rig, const char *transport)

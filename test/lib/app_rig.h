@@ -27,7 +27,7 @@ struct app_rig {
 	bool one_core; /* whatever APP_CORES says: its drives are simulated by one thread */
 	/* Opens drive i; fails the test by itself.  NULL: memory of 256 MiB. */
 	void (*open_drive)(struct app_rig *rig, uint32_t i);
-	/* What the control thread does besides, each time it wakes, and once when the core has
+	/* The control thread calls it, too, each time it wakes, and once when the core has
 	 * ended. */
 	void (*turn)(struct app_rig *rig);
 
@@ -56,7 +56,12 @@ struct weka_client *app_rig_begin_over(struct app_rig *rig, const char *transpor
 /* A client more, with the right key; the test closes it. */
 struct weka_client *app_rig_connect(struct app_rig *rig);
 
-/* Of all cores; other threads', but a number is a number. */
+/* The same with a key of fab_rig_grant(), which the control thread may just be adding: it waits for
+ * that.  options: NULL for the default ones. */
+struct weka_client *app_rig_connect_as(struct app_rig *rig, const char *id, uint8_t secret,
+				       const struct weka_options *options);
+
+/* Adds up the counters of all cores, which their threads may be changing. */
 void app_rig_stat(const struct app_rig *rig, struct app_core_stat *out);
 
 /* Told to stop, as a daemon is: the doors first, then the cores.  Does not wait. */

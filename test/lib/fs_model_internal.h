@@ -40,7 +40,7 @@ static inline void *model__must(void *p)
 	return p;
 }
 
-/* 0, or why it is none: -EISDIR, -EINVAL. */
+/* Returns 0 for a file, -EISDIR for a directory, -EINVAL for a symlink. */
 int model__file_only(const struct model_node *n);
 void model__write(struct model_node *n, uint64_t offset, const uint8_t *bytes, uint64_t length);
 void model__cut(struct model_node *n, uint64_t size);

@@ -310,7 +310,7 @@ void fair_open(struct fair_net *net, struct fair_lane *lane, struct fab_server *
 	ASSERT(spsc_push(&srv->to_core, &s->opened));
 }
 
-/* What is on its way is lost. */
+/* Loses all bytes that are on their way. */
 static void purge(struct fair_net *net, const struct fair_lane *lane)
 {
 	struct list *node, *next;

@@ -298,7 +298,7 @@ static void say_request(struct hostile *h)
 
 /* ---- everything else ------------------------------------------------------------------------ */
 
-/* What it writes are zeros: their checksums are right, or (zeros too) wrong. */
+/* It writes zeros; their checksums are right, or wrong (zeros, too). */
 static const void *sums_of_zeros(void)
 {
 	static le32 sums[FAB_PAYLOAD_MAX / sizeof(le32)];
@@ -397,7 +397,7 @@ void hostile_say(struct hostile *h)
 		say_pool(h);
 }
 
-/* ---- what comes back ------------------------------------------------------------------------ */
+/* ---- answers -------------------------------------------------------------------------------- */
 
 static void note_reply(struct hostile *h, const struct fab_hdr_wire *w)
 {

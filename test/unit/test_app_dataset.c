@@ -201,7 +201,7 @@ Test(app_dataset, options_choose_the_samples)
 {
 	const struct weka_dataset_make quick = { .flags = WEKA_DATASET_QUICK, .glob = "zebra/*" };
 	const struct weka_dataset_make no_label = { .flags = WEKA_DATASET_NO_LABEL };
-	const struct weka_dataset_make none = { .glob = "*.jpg" };
+	const struct weka_dataset_make none = { .glob = "*.jpg" }, later = { .reserved = { 1 } };
 	static char target[1000]; /* one name of it is longer than a name may be */
 	struct weka_dataset_info info = { .size_bytes = sizeof(info) };
 
@@ -224,6 +224,7 @@ Test(app_dataset, options_choose_the_samples)
 	info = create(client, "/");    /* not the manifests */
 	cr_assert_eq(info.samples, FILES + 1);
 	cr_assert_eq(weka_dataset_create(client, "set", "/data", &none, NULL), -ENODATA);
+	cr_assert_eq(weka_dataset_create(client, "set", "/data", &later, NULL), -EINVAL);
 	cr_assert_eq(weka_dataset_create(client, "set", "/nowhere", NULL, NULL), -ENOENT);
 	end();
 }
@@ -283,7 +284,7 @@ Test(app_dataset, versions_come_and_go)
 	end();
 }
 
-/* Whoever may write below WEKA_DATASETS may write nonsense there. */
+/* A client that may write below WEKA_DATASETS may write nonsense there. */
 Test(app_dataset, a_manifest_that_was_tampered_with_is_refused)
 {
 	struct dataset__header h;
@@ -300,9 +301,15 @@ Test(app_dataset, a_manifest_that_was_tampered_with_is_refused)
 	cr_assert_eq(weka_write_file(client, WEKA_DATASETS "/set/3", whole, size - 1, NULL), 0);
 	cr_assert_eq(weka_dataset_open(client, "set", 3, &dataset), -EPROTO);
 	cr_assert_null(dataset__header_parse(&h, whole, size));
+	cr_assert_eq(weka_write_file(client, WEKA_DATASETS "/set/6", whole, size, NULL), 0);
+	cr_assert_eq(weka_dataset_open(client, "set", 6, &dataset), -EPROTO); /* it is version 1 */
+	cr_assert(strstr(weka_error(client), "version 6: "), "%s", weka_error(client));
 	memset(whole + 4096, 0xff, 64); /* the first sample's record */
+	h.version = 4;
+	dataset__header_build(whole, &h);
 	cr_assert_eq(weka_write_file(client, WEKA_DATASETS "/set/4", whole, size, NULL), 0);
 	cr_assert_eq(weka_dataset_open(client, "set", 4, &dataset), -EPROTO);
+	h.version = 5;
 	h.classes++;
 	dataset__header_build(whole, &h);
 	cr_assert_eq(weka_write_file(client, WEKA_DATASETS "/set/5", whole, size, NULL), 0);
@@ -338,7 +345,7 @@ Test(app_dataset, paths_of_any_length_are_kept)
 	end();
 }
 
-/* A manifest that is larger than what may stay in memory: three pages of twelve, or so. */
+/* Only three pages of the manifest, which has about twelve, may stay in memory. */
 Test(app_dataset, a_manifest_of_any_size_is_read_page_by_page)
 {
 	uint32_t seen[FILES] = { 0 };
@@ -385,11 +392,14 @@ Test(app_dataset, progress_can_stop_the_work)
 
 /* ---- streams ------------------------------------------------------------------------------- */
 
-static void every_world(const char *transport)
+static void expect_once_in_every_world(const char *transport)
 {
 	static const uint32_t world[] = { 1, 2, 3, 8, 100, 150 };
+	struct weka_limits limits = { .size_bytes = sizeof(limits) };
 
 	begin(transport);
+	cr_assert_eq(weka_get_limits(client, &limits), 0);
+	cr_assert_str_eq(limits.transport, transport);
 	create(client, "/data");
 	open_newest(client);
 	for (uint32_t i = 0; i < ARRAY_LEN(world); i++) {
@@ -407,12 +417,12 @@ static void every_world(const char *transport)
 
 Test(app_dataset, each_sample_comes_once_an_epoch_over_shm)
 {
-	every_world("shm");
+	expect_once_in_every_world("shm");
 }
 
 Test(app_dataset, each_sample_comes_once_an_epoch_over_tcp)
 {
-	every_world("tcp");
+	expect_once_in_every_world("tcp");
 }
 
 Test(app_dataset, a_cursor_goes_on_with_another_world)
@@ -622,19 +632,7 @@ static void keys_set(struct app_rig *r)
 
 static struct weka_client *connect_alice(void)
 {
-	static uint8_t secret[FAB_KEY_BYTES];
-	const struct weka_key key = { .id = "alice", .secret = secret };
-	struct weka_client *c;
-	int err = -EACCES;
-
-	memset(secret, 1, sizeof(secret));
-	for (int tries = 0; err == -EACCES && tries < 100; tries++) {
-		err = weka_connect(fab_server_address(rig.srv, 0), &key, NULL, &c);
-		if (err) /* the control thread has not woken yet */
-			usleep(10000);
-	}
-	cr_assert_eq(err, 0, "%s", weka_error(NULL));
-	return c;
+	return app_rig_connect_as(&rig, "alice", 1, NULL);
 }
 
 /* Her handles are good for the client that got them; another one finds the samples by path. */

@@ -98,7 +98,7 @@ static void connect_pool(uint64_t pool_bytes)
 	cr_assert_eq(weka_connect(fab_server_address(rig.srv, 0), &key, &options, &client), 0);
 }
 
-/* What is read ahead takes the whole pool: the pieces need some of it. */
+/* Batches that are read ahead take the whole pool; the pieces need some of it. */
 Test(app_dataset_disturbed, pieces_get_memory_from_what_was_read_ahead)
 {
 	uint64_t changed = 9, first;
@@ -145,7 +145,7 @@ Test(app_dataset_disturbed, a_check_that_is_stopped_finds_nothing)
 
 /* ---- calls in the middle of a call ---------------------------------------------------------- */
 
-/* What another thread, or a handler of a signal, may do while weka_stream_next() waits. */
+/* Calls that another thread, or a signal handler, makes while weka_stream_next() waits. */
 static struct {
 	int calls;
 	int next;

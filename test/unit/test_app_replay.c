@@ -295,7 +295,7 @@ BOTH(names_are_moved_and_removed_once)
 	end();
 }
 
-/* What was punched, and then written by somebody else, is not punched again. */
+/* A hole that another client has written to since is not punched again. */
 BOTH(a_hole_is_made_once)
 {
 	struct fab_call punch = { .type = FAB_PUNCH };
@@ -358,7 +358,7 @@ BOTH(a_file_gets_a_name_once)
 	end();
 }
 
-/* What was set, and then set by somebody else, is not set again; nor is what was removed. */
+/* An attribute that another client has set, or removed, since is not set again. */
 BOTH(an_attribute_is_set_once)
 {
 	struct fab_call set = { .type = FAB_XATTR_SET }, del = { .type = FAB_XATTR_DEL };
@@ -427,8 +427,8 @@ BOTH(a_tree_is_removed_once)
 	end();
 }
 
-/* Of a batch that was cut off in the middle the rest is put, and what was put stays as it is now.
- */
+/* A batch was cut off in the middle: its other items are put, and those that were put stay as they
+ * are now. */
 BOTH(items_of_a_put_are_put_once)
 {
 	enum { ITEMS = 20 };
@@ -477,8 +477,8 @@ BOTH(items_of_a_put_are_put_once)
 	end();
 }
 
-/* Of a batch that was cut off in the middle the rest is removed, and what has a name again by then
- * keeps it. */
+/* A batch was cut off in the middle: its other names are removed, and a file that has a name again
+ * by then keeps it. */
 BOTH(names_of_a_batch_are_removed_once)
 {
 	enum { ITEMS = 20 };

@@ -68,19 +68,7 @@ static void keys_set(struct app_rig *r)
 
 static struct weka_client *connect_as(const char *id, uint8_t secret)
 {
-	uint8_t bytes[FAB_KEY_BYTES];
-	struct weka_key key = { .id = id, .secret = bytes };
-	struct weka_client *c;
-	int err = -EACCES;
-
-	memset(bytes, secret, sizeof(bytes));
-	for (int tries = 0; err == -EACCES && tries < 100; tries++) {
-		err = weka_connect(fab_server_address(rig.srv, 0), &key, NULL, &c);
-		if (err) /* the control thread has not woken yet */
-			usleep(10000);
-	}
-	cr_assert_eq(err, 0, "%s", weka_error(NULL));
-	return c;
+	return app_rig_connect_as(&rig, id, secret, NULL);
 }
 
 static void begin(void)
@@ -142,7 +130,7 @@ Test(app_rights, a_path_begins_at_the_keys_directory, .timeout = 60)
 	end();
 }
 
-/* What is there and what is not there look alike. */
+/* A file that exists and one that does not look alike. */
 Test(app_rights, nothing_outside_can_be_named_by_path, .timeout = 60)
 {
 	static const char *const up[] = {
@@ -224,7 +212,7 @@ Test(app_rights, symlinks_lead_nowhere_outside, .timeout = 60)
 	end();
 }
 
-/* Nor can the directory itself be bent to another by who may write above it. */
+/* A client that may write above the directory cannot replace it by a symlink to another. */
 Test(app_rights, a_symlink_is_no_subtree, .timeout = 60)
 {
 	begin();
@@ -299,7 +287,7 @@ Test(app_rights, a_handle_is_good_for_its_key_only, .timeout = 60)
 	cr_assert_eq(weka_pread(bob, &of_alice, bytes, 3, 0), -ESTALE);
 	cr_assert_eq(weka_pwrite(alice, &of_bob, "!!!", 3, 0), -ESTALE);
 	cr_assert_eq(weka_pwrite(alice, &of_root, "!!!", 3, 0), -ESTALE);
-	/* What nobody was given looks the same. */
+	/* A handle that nobody was given looks the same. */
 	of_bob.bytes[7] ^= 1;
 	cr_assert_eq(weka_pread(bob, &of_bob, bytes, 3, 0), -ESTALE);
 	/* The appliance's own name of alice's file is not hers. */
@@ -404,7 +392,7 @@ Test(app_rights, directories_by_number_or_handle_are_ones_own_or_none, .timeout 
 	end();
 }
 
-/* What listings, opens and puts hand out are handles of the key's, too. */
+/* Listings, opens and puts hand out the key's handles, too. */
 Test(app_rights, every_handle_that_is_given_is_the_keys, .timeout = 60)
 {
 	struct weka_ref dir = weka_ref_path("/");
@@ -479,7 +467,7 @@ Test(app_rights, who_asks_too_often_is_slowed_and_not_failed, .timeout = 60)
 	end();
 }
 
-/* Two seconds' in one request: what comes behind it is told to wait. */
+/* One request takes the share of two seconds: the next one is told to wait. */
 Test(app_rights, a_batch_costs_what_its_items_do, .timeout = 60)
 {
 	static struct weka_unlink_item item[40];
@@ -510,7 +498,7 @@ static void may_not_drain(const char *id, uint8_t secret)
 	weka_close(c);
 }
 
-/* Who gets past his rights is told that it is the last drive, and serves. */
+/* A key with all rights is told that it is the last drive, which goes on serving. */
 Test(app_rights, drives_are_for_who_may_do_everything, .timeout = 60)
 {
 	static char name[META_DRIVES_MAX][APP_CONF_TEXT_MAX] = { DRIVE };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * The scrub in the appliance: its pace on a clock of ours, rest, load, lines, and the end.  What it
- * finds is test_meta_scrub's and test/sim/flip.c's.
+ * The scrub in the appliance: its pace on a clock of ours, rest, load, lines, and the end.
+ * test_meta_scrub and test/sim/flip.c test its findings.
  */
 #include "appliance/media/app_lines.h"
 #include "appliance/core/app_op.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* What a support bundle is made of: lines without names of files, and a tar archive. */
+/* The parts of a support bundle: lines without names of files, and a tar archive. */
 #define _GNU_SOURCE
 #include "appliance/ctl/ctl_redact.h"
 #include "appliance/ctl/ctl_tar.h"

@@ -445,7 +445,7 @@ Test(ctl_doctor, a_clock_that_is_wrong)
 	expect_wrong("clock", "it is slow: /var/lib/dpkg/status was changed 86", "set-ntp true");
 }
 
-/* What drives of files hold is tried by e2e_doctor.sh, with stores that were formatted. */
+/* e2e_doctor.sh tries file drives with stores that were formatted. */
 Test(ctl_doctor, drives_that_hold_no_store)
 {
 	snprintf(conf.drive[0], sizeof(conf.drive[0]), "file:/var/lib/weka/d0?size=1G");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* What two statuses say of the time between them: clients, percentiles, cores; and the page. */
+/* The figures between two statuses: clients, percentiles, cores; and the page. */
 #define _GNU_SOURCE
 #include "appliance/ctl/ctl_space.h"
 #include "appliance/ctl/ctl_top_text.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* What becomes of requests: cancelled, late, orphaned by their client, cut off by a stop; and
- * sleep. */
+/* The ends of requests: cancelled, late, orphaned by their client, cut off by a stop; and sleep. */
 #include "base/crc32c.h"
 #include "fabric/client/fab_client_internal.h"
 #include "fabric/hello/fab_server_internal.h"
@@ -521,7 +520,7 @@ BOTH(who_has_something_to_do_may_not_sleep)
 	fab_rig_end(&rig);
 }
 
-/* What has come in one piece, and was not asked for yet, wakes nobody again. */
+/* Capsules that came in one piece, and were not asked for yet, wake nobody again. */
 BOTH(who_has_not_taken_all_may_not_sleep)
 {
 	struct fab_call *call[3], *done;
@@ -661,7 +660,7 @@ Test(fab_session, pools_of_operators_are_bounded)
 	fab_rig_end(&rig);
 }
 
-/* Nor may one have more than its own limit, whatever the client believes that to be. */
+/* A pool never exceeds the limit of its own session, whatever limit the client assumes. */
 Test(fab_session, pools_of_an_operator_stay_below_its_sessions_limit)
 {
 	struct fab_server_cfg cfg = { .key = fab_rig_key };

@@ -141,7 +141,7 @@ static void put_inode(const struct place *p, const struct meta__inode *in)
 	put_value(p, value, meta__inode_build(in, value));
 }
 
-/* What was changed is what the drive has. */
+/* Writes the changed page to the drive. */
 static void seal(struct place *p)
 {
 	struct meta_page_disk *head = (struct meta_page_disk *)p->page;

@@ -26,7 +26,7 @@ static int put(uint32_t shard, uint64_t hash, uint64_t uniq, uint64_t text)
 	return d_put(shard, name(hash, uniq), value, sizeof(value));
 }
 
-/* What the first record of that hash, or behind it, says; NONE: there is none. */
+/* Returns the text of the first record with that hash or a later one; NONE if no record follows. */
 static uint64_t seek(uint32_t shard, uint64_t hash)
 {
 	struct meta_key key = name(hash, 0);
@@ -138,7 +138,7 @@ Test(meta_named, the_first_slot_of_a_leaf_says_nothing)
 	d_end();
 }
 
-/* What a checkpoint writes is not what the tree is, and a frame given up is nobody's. */
+/* A checkpoint writes pages that the tree no longer has; a frame that was given up has no owner. */
 Test(meta_named, a_page_that_is_gone_has_the_names_of_before)
 {
 	uint8_t bytes[META_PAGE_BYTES];
@@ -213,7 +213,7 @@ Test(meta_named, names_that_want_the_same_places_push_each_other_out)
 		uint8_t page[META_PAGE_BYTES];
 		struct meta__frame f = { .page = page };
 
-		/* Of a page that no tree has: only the table is looked at. */
+		/* No tree has the page: the test looks at the table only. */
 		meta__page_init(page, 0, 0, &key);
 		for (uint64_t uniq = 0; uniq < 2; uniq++) {
 			const struct meta_key at = name((h << 20) - 1 + uniq, 1);
@@ -247,7 +247,7 @@ static uint64_t hash_of(const char *file)
 	return meta__name_hash(&d.m, DIR, file, 1);
 }
 
-/* Who looked ahead has found the place, so that the lookup need not walk: known or not before. */
+/* After a look ahead the lookup need not walk, whether the name was known before or not. */
 Test(meta_named, looking_ahead_finds_the_way_once)
 {
 	struct meta_ahead ahead[ARRAY_LEN(files)];

@@ -305,6 +305,7 @@ Test(weka_misuse, lengths_that_overflow_are_refused)
 	MISTAKE(weka_pread(client, &handle, &byte, SIZE_MAX, 1), -EINVAL, "range");
 	MISTAKE(weka_pwrite(client, &handle, &byte, SIZE_MAX / 2, UINT64_MAX - 7), -EFBIG, "range");
 	MISTAKE(weka_append(client, &handle, &byte, SIZE_MAX), -EINVAL, "range");
+	cr_assert_eq(weka_wait(client, 0), -ENOENT); /* none of them is in flight */
 }
 
 /* ---- names, items, pointers ------------------------------------------------------------------ */
@@ -328,6 +329,7 @@ Test(weka_misuse, items_that_cannot_be_are_named)
 	MISTAKE(weka_submit_stat(client, &req, stats, 2, NULL), -EINVAL, "item 1");
 	stats[1].ref = weka_ref_handle(NULL);
 	MISTAKE(weka_submit_stat(client, &req, stats, 2, NULL), -EINVAL, "item 1");
+	cr_assert_eq(weka_wait(client, 0), -ENOENT); /* none of them is in flight */
 }
 
 Test(weka_misuse, reserved_fields_are_zero)

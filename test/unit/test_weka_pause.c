@@ -86,7 +86,7 @@ static int read_with(int (*pause)(void *))
 	return err;
 }
 
-static void ends(const char *transport)
+static void expect_it_ends(const char *transport)
 {
 	start(transport);
 	cr_assert_eq(read_with(third_ends), -ECANCELED);
@@ -96,12 +96,12 @@ static void ends(const char *transport)
 
 Test(weka_pause, ends_shm)
 {
-	ends("shm");
+	expect_it_ends("shm");
 }
 
 Test(weka_pause, ends_tcp)
 {
-	ends("tcp");
+	expect_it_ends("tcp");
 }
 
 /* Another call, a close that is refused, and in the end the answer. */

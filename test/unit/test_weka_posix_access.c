@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Who may do what, as POSIX.1-2017 says (4.5 "File Access Permissions", and the EACCES and EPERM of
- * each function), through the client library and a whole appliance: keys with a uid.
+ * The permissions of POSIX.1-2017 (4.5 "File Access Permissions", and the EACCES and EPERM of each
+ * function), through the client library and a whole appliance: keys with a uid.
  *
  *   root   a key without one        ann  1000, groups 100        cy   1002, groups 300
  *   zero   uid 0: the same          bea  1001, groups 100, 200
@@ -238,19 +238,7 @@ static void keys_set(struct app_rig *r)
 
 static struct weka_client *connect_as(uint32_t user)
 {
-	uint8_t secret[FAB_KEY_BYTES];
-	const struct weka_key key = { .id = users[user].name, .secret = secret };
-	struct weka_client *c;
-	int err = -EACCES;
-
-	memset(secret, (int)user, sizeof(secret));
-	for (int tries = 0; err == -EACCES && tries < 100; tries++) {
-		err = weka_connect(fab_server_address(rig.srv, 0), &key, NULL, &c);
-		if (err) /* the control thread has not woken yet */
-			usleep(10000);
-	}
-	cr_assert_eq(err, 0, "%s", weka_error(NULL));
-	return c;
+	return app_rig_connect_as(&rig, users[user].name, (uint8_t)user, NULL);
 }
 
 static void setup(void)
@@ -392,7 +380,7 @@ static struct weka_client *ann_is_shut_out(struct weka_attr *x, struct weka_attr
 	return ann;
 }
 
-/* What is below a closed directory is closed, also for who has been there before. */
+/* Files below a closed directory are closed, also for a client that has been there before. */
 Test(weka_posix_access, a_directorys_handle_leads_no_further_than_its_path)
 {
 	struct weka_attr x, file;
@@ -418,7 +406,7 @@ Test(weka_posix_access, a_files_handle_outlives_the_closing_of_its_path)
 	cr_assert_eq(weka_pwrite(ann, &file.handle, "more", 4, 0), 4);
 }
 
-/* By handle as by path: what lies above the subtree does not count, be it closed. */
+/* By handle as by path: directories above the subtree do not count, even if they are closed. */
 Test(weka_posix_access, a_handle_in_a_subtree_climbs_to_its_directory_only)
 {
 	struct weka_attr inner, sub;
@@ -463,7 +451,7 @@ Test(weka_posix_access, a_whole_tree_goes_for_nobody_but_the_superuser)
 	cr_assert_eq(weka_stat(ann, "/open/tree", NULL), -ENOENT);
 }
 
-/* What cannot fail shows nothing: as root all of this is allowed. */
+/* A check that cannot fail shows nothing: root may do all of this. */
 Test(weka_posix_access, a_user_who_may_everything_is_seen)
 {
 	uint32_t held = 0;
