@@ -1,7 +1,7 @@
 # bench/ - weka-bench: the numbers that people choose storage by.
 bench_uses      := base nvme nvme/driver fabric fabric/client fabric/server client-lib client-lib/dataset
 programs        += weka-bench
-weka-bench_srcs := $(wildcard bench/*.c)
+weka-bench_srcs := $(wildcard bench/*.c bench/*/*.c)
 weka-bench_uses := $(bench_uses)
 
 # bench/ is no layer with an archive: its tests name what they test.
@@ -13,4 +13,7 @@ test_bench_pair_srcs    := $(bench_test) bench/bench_pipe.c bench/bench_pair.c
 test_bench_posix_srcs   := $(bench_test) bench/bench_posix.c
 test_bench_load_srcs    := $(bench_test) bench/bench_load.c
 test_bench_tree_srcs    := $(bench_test) bench/bench_tree.c
+bench_targets           := $(bench_test) bench/bench_env.c $(wildcard bench/target/*.c)
+test_bench_loop_srcs    := $(bench_targets)
+test_bench_target_srcs  := $(bench_targets)
 test_bench_fair_srcs    := $(bench_test) bench/bench_shares.c

@@ -136,20 +136,24 @@ static int write_conf(struct bench_env *env)
 	uint16_t port;
 	FILE *f;
 	int err;
+	const bool tls = strcmp(env->conf->transport, "tls") == 0;
 
-	if (strcmp(env->conf->transport, "tcp") == 0) {
+	if (tls || strcmp(env->conf->transport, "tcp") == 0) {
 		err = free_port(&port);
 		if (err)
 			return bench_fail("no free port: %s", strerror(-err));
-		snprintf(env->address, sizeof(env->address), "tcp://127.0.0.1:%u", port);
+		snprintf(env->address, sizeof(env->address), "%s://127.0.0.1:%u",
+			 env->conf->transport, port);
 	} else {
 		snprintf(env->address, sizeof(env->address), "shm:%s/sock", env->dir);
 	}
 	f = create_file(env, "conf", path);
 	if (!f)
 		return bench_fail("%s: %s", path, strerror(errno));
-	fprintf(f, "drive = %s\nlisten = %s\nkey_id = %s\nkey_file = %s/key\n", env->conf->drive,
-		env->address, KEY_ID, env->dir);
+	fprintf(f, "drive = %s\nlisten = %s%s\nkey_id = %s\nkey_file = %s/key\n", env->conf->drive,
+		tls ? "tcp" : "", tls ? env->address + 3 : env->address, KEY_ID, env->dir);
+	if (tls)
+		fprintf(f, "tls = required\n");
 	if (env->conf->core_appliance >= 0)
 		fprintf(f, "core = %d\n", env->conf->core_appliance);
 	else
@@ -398,7 +402,14 @@ const char *bench_env_transport(const struct bench_env *env, uint32_t i)
 	ASSERT(i < env->count);
 	if (strncmp(env->where[i], "rdma:", 5) == 0)
 		return "rdma";
+	if (strncmp(env->where[i], "tls:", 4) == 0)
+		return "tls";
 	return strncmp(env->where[i], "shm:", 4) == 0 ? "shm" : "tcp";
+}
+
+int bench_env_pid(const struct bench_env *env)
+{
+	return (int)env->pid;
 }
 
 int bench_env_connect(struct bench_env *env, uint32_t i, const struct weka_options *options,

@@ -25,8 +25,11 @@ must_check int bench_env_open(struct bench_env **out, const struct bench_conf *c
 /* How many addresses there are to measure: 1, or as many as --connect was given. */
 uint32_t bench_env_count(const struct bench_env *env);
 
-/* "shm" or "tcp": how address `i` is reached. */
+/* "shm", "tcp", "tls" or "rdma": how address `i` is reached. */
 const char *bench_env_transport(const struct bench_env *env, uint32_t i);
+
+/* The process of the appliance that was started; 0: it runs elsewhere. */
+int bench_env_pid(const struct bench_env *env);
 
 /* A session with address `i`; 1, after a line on stderr. */
 must_check int bench_env_connect(struct bench_env *env, uint32_t i,
