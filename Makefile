@@ -300,7 +300,7 @@ install:
 	$(Q)install -m 755 $(R)/lib/$(SONAME) $(DESTDIR)$(LIBDIR)
 	$(Q)ln -sf $(SONAME) $(DESTDIR)$(LIBDIR)/libweka-client.so
 	$(Q)install -m 644 $(R)/lib/libweka-client.a $(DESTDIR)$(LIBDIR)
-	$(Q)install -m 644 client-lib/weka_client.h client-lib/weka_sync.h client-lib/weka_dataset.h $(DESTDIR)$(PREFIX)/include
+	$(Q)install -m 644 client-lib/weka_client.h client-lib/weka_sync.h client-lib/weka_dataset.h client-lib/weka_pool.h $(DESTDIR)$(PREFIX)/include
 	$(Q)sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|' client-lib/weka-client.pc.in \
 		>$(DESTDIR)$(LIBDIR)/pkgconfig/weka-client.pc
 	$(Q)install -D -m 644 fabric/weka.lua $(DESTDIR)$(PREFIX)/share/weka/weka.lua

@@ -152,23 +152,27 @@ static void pool_check(const struct client_pool *p)
 
 static void leases_check(const struct weka_client *c, const struct counted *n)
 {
-	uint32_t calls = 0, orphans = 0, units = 0;
+	uint32_t calls = 0, orphans = 0, units = 0, used = c->pool.used_units;
 
+	for (uint32_t i = 0; i < c->lent_count; i++)
+		used += c->lent[i].runs.used_units;
 	for (uint32_t i = 0; i < c->leases_max; i++) {
-		const struct client_lease *lease = &c->leases[i];
+		struct client_lease *lease = &c->leases[i];
 
 		if (!lease->client)
 			continue;
 		ASSERT(lease->client == c && lease->orphans <= lease->calls);
-		ASSERT(c->pool.run[lease->unit] == lease->units);
+		ASSERT(!lease->lent || client__lent_is(c, lease->lent)); /* client_pool.c (2) */
+		ASSERT(client__pool_of(lease)->run[lease->unit] == lease->units);
 		ASSERT(!lease->released || lease->calls > 0 || lease->lost); /* client_mem.c (3) */
-		ASSERT(!c->poisons || !c->poisons[lease->unit]); /* client_poison.c (1) */
+		ASSERT(!c->poisons || lease->lent ||
+		       !c->poisons[lease->unit]); /* client_poison.c (1) */
 		calls += lease->calls;
 		orphans += lease->orphans;
 		units += lease->units;
 	}
 	ASSERT(calls == n->leased && orphans == n->orphans); /* client_io.c (3) */
-	ASSERT(units == c->pool.used_units);
+	ASSERT(units == used);
 }
 
 /* ---- open files: client_open.c ------------------------------------------------------------- */
@@ -217,6 +221,8 @@ void client__check(const struct weka_client *c)
 	if (!c->pool.run)
 		return; /* the first session is not there yet */
 	pool_check(&c->pool);
+	for (uint32_t i = 0; i < c->lent_count; i++)
+		pool_check(&c->lent[i].runs);
 	if (c->leases_max <= WALK_MAX)
 		leases_check(c, &n);
 }

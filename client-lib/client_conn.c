@@ -122,6 +122,7 @@ static wk_cold void try_failed(struct weka_client *c, uint64_t now_ns, int err, 
 		fab_close(c->next.conn);
 	c->next.conn = NULL;
 	c->next.region = NULL;
+	memset(c->next.lent, 0, sizeof(c->next.lent));
 	c->at = CLIENT_DOWN;
 	c->retry_ns = now_ns;
 	c->address_at++;
@@ -159,10 +160,10 @@ static int pool_begin(struct weka_client *c)
 	ASSERT(c->next.conn && !c->next.region);
 	ASSERT(!c->memory_ours || c->memory); /* (1) */
 	if (c->memory_ours)
-		err = fab_pool_lend(c->next.conn, c->memory, c->pool_bytes, &c->next.region);
-	if (err != -EOPNOTSUPP)
-		return err;
-	return fab_pool_add(c->next.conn, min_u64(c->pool_bytes, bytes), &c->next.region);
+		err = fab_pool_lend(c->next.conn, c->memory, c->pool_bytes, -1, &c->next.region);
+	if (err == -EOPNOTSUPP)
+		err = fab_pool_add(c->next.conn, min_u64(c->pool_bytes, bytes), &c->next.region);
+	return err ? err : client__lent_begin(c, &c->next);
 }
 
 /* A caller that asked for a pool size does not get a smaller pool. */
@@ -193,7 +194,10 @@ static void try_hello(struct weka_client *c, uint64_t now_ns)
 	if (!err)
 		err = pool_begin(c);
 	if (err) {
-		try_failed(c, now_ns, err, fab_conn_error(c->next.conn));
+		try_failed(c, now_ns, err,
+			   err == -EOPNOTSUPP ? "memory of weka_pool_add() is no memfd, and shm "
+						"needs one"
+					      : fab_conn_error(c->next.conn));
 		return;
 	}
 	c->at = CLIENT_POOL;
@@ -247,6 +251,8 @@ static int adopt(struct weka_client *c)
 	c->counters.reconnects += !is_first;
 	c->lanes[0].conn = c->next.conn;
 	c->lanes[0].region = c->next.region;
+	memcpy(c->lanes[0].lent, c->next.lent, sizeof(c->lanes[0].lent));
+	ASSERT(client__lent_status(c, &c->lanes[0]) == 0); /* client_pool.c (1) */
 	c->lanes[0].watched = c->next.watched;
 	ASSERT(!c->next.armed);
 	c->lanes[0].at = CLIENT_UP;
@@ -277,6 +283,8 @@ static void try_pool(struct weka_client *c, uint64_t now_ns)
 	ASSERT(c->next.conn && c->next.region); /* (2) */
 	ASSERT(fab_poll(c->next.conn, now_ns, &none, 1) == 0);
 	err = fab_region_status(c->next.region);
+	if (!err)
+		err = client__lent_status(c, &c->next);
 	if (err == -EINPROGRESS)
 		err = fab_conn_status(c->next.conn) ? -ECONNRESET : -EINPROGRESS;
 	if (err == -EINPROGRESS && now_ns < c->try_until_ns)
@@ -569,6 +577,7 @@ void client__destroy(struct weka_client *c)
 		client__poison_end(c); /* no card has it registered any more */
 	if (c->memory_ours)
 		munmap(c->memory, c->pool_bytes);
+	client__lent_destroy(c);
 	client__sleep_destroy(c);
 	client__pool_destroy(&c->pool);
 	client__opens_destroy(c);
@@ -654,6 +663,8 @@ int weka_get_counters(const struct weka_client *c, struct weka_counters *out)
 	all = c->counters;
 	all.size_bytes = out->size_bytes;
 	all.pool_used_bytes = (uint64_t)c->pool.used_units * WEKA_BLOCK;
+	for (uint32_t i = 0; i < c->lent_count; i++)
+		all.pool_used_bytes += (uint64_t)c->lent[i].runs.used_units * WEKA_BLOCK;
 	memcpy(out, &all, min_u64(out->size_bytes, sizeof(all)));
 	client__leave(c);
 	return 0;

@@ -38,9 +38,10 @@
 #define CLIENT_SCAN_NS     1000000u /* between two checks of the deadlines             */
 #define CLIENT_TURNS       8u       /* between two reads of the clock                 */
 #define CLIENT_DONE_FEW    8u
-#define CLIENT_DONE_BATCH  32u  /* calls taken from the fabric at once            */
-#define CLIENT_CLASSES     256u /* of free runs in the pool                       */
-#define CLIENT_OPEN_BATCH  42u  /* handles of one request: its body is a short one */
+#define CLIENT_DONE_BATCH  32u                 /* calls taken from the fabric at once            */
+#define CLIENT_CLASSES     256u                /* of free runs in the pool                       */
+#define CLIENT_OPEN_BATCH  42u                 /* handles of one request: its body is a short one */
+#define CLIENT_LENT_MAX    (FAB_POOLS_MAX - 1) /* pools of the caller's */
 
 /* The library's state in weka_req.opaque. */
 enum client_req_state { CLIENT_REQ_IDLE, CLIENT_REQ_OUT, CLIENT_REQ_DONE };
@@ -75,9 +76,19 @@ void client__pool_destroy(struct client_pool *p);
 must_check int client__pool_take(struct client_pool *p, uint32_t units, uint32_t *unit);
 void client__pool_give(struct client_pool *p, uint32_t unit);
 
+/* A pool of the caller's memory: client_pool.c. */
+struct weka_pool {
+	struct client_pool runs;
+	char *memory;
+	uint64_t size_bytes;
+	int fd;         /* the library's duplicate of its memfd, or -1 */
+	bool is_mapped; /* by the library */
+};
+
 struct client_lease {
 	struct weka_lease pub;
 	struct weka_client *client; /* NULL: not out        */
+	struct weka_pool *lent;     /* NULL: of the library's own pool */
 	struct client_lease *next_free;
 	uint32_t unit;
 	uint32_t units;
@@ -165,6 +176,7 @@ enum client_conn_at {
 struct client_lane {
 	struct fab_conn *conn;     /* NULL when DOWN, except over shm: client_conn.c (1) */
 	struct fab_region *region; /* in POOL and UP                                  */
+	struct fab_region *lent[CLIENT_LENT_MAX]; /* the same, of the caller's pools */
 	enum client_conn_at at;
 	int watched;   /* its descriptor in `epoll`, or -1 */
 	uint64_t load; /* see client__cost()               */
@@ -239,6 +251,8 @@ struct weka_client {
 	enum client_conn_at at; /* state of the session; HELLO and POOL refer to `next` */
 
 	struct client_pool pool;
+	struct weka_pool lent[CLIENT_LENT_MAX]; /* client_pool.c */
+	uint32_t lent_count;
 	uint8_t *poisons;      /* units; client_poison.c */
 	uint64_t poison_looks; /* number of comparisons */
 	struct weka_counters counters;
@@ -520,8 +534,44 @@ static inline bool client__is_shared(const struct weka_client *c)
 
 static inline char *client__window(const struct client_slot *slot)
 {
-	return (char *)slot->lease->client->memory + slot->call.window_offset;
+	const struct client_lease *lease = slot->lease;
+
+	DASSERT(lease->client);
+	return (lease->lent ? lease->lent->memory : lease->client->memory) +
+	       slot->call.window_offset;
 }
+
+/* Returns the pool that a lease was cut from. */
+static inline struct client_pool *client__pool_of(struct client_lease *lease)
+{
+	DASSERT(lease->client);
+	return lease->lent ? &lease->lent->runs : &lease->client->pool;
+}
+
+/* Returns the region of the slot's window on a lane, or NULL: it has no window. */
+static inline struct fab_region *client__region(const struct client_slot *slot,
+						const struct client_lane *lane)
+{
+	const struct client_lease *lease = slot->lease;
+
+	if (!lease || slot->call.window_bytes == 0)
+		return NULL;
+	if (likely(!lease->lent))
+		return lane->region;
+	ASSERT(lease->lent >= lease->client->lent);
+	return lane->lent[lease->lent - lease->client->lent];
+}
+
+/* ---- pools of the caller's memory: client_pool.c ---------------------------------------- */
+
+/* Offers the pools that the lane does not know yet. */
+must_check int client__lent_begin(struct weka_client *c, struct client_lane *lane);
+/* Returns 0: the appliance knows them all; -EINPROGRESS; or its error. */
+must_check int client__lent_status(const struct weka_client *c, const struct client_lane *lane);
+bool client__lent_is(const struct weka_client *c, const struct weka_pool *pool);
+/* Returns its size, or 0: it is not a pool of this client. */
+uint64_t client__lent_bytes(const struct weka_client *c, const struct weka_pool *pool);
+void client__lent_destroy(struct weka_client *c);
 
 /* ---- connection: client_conn.c, client_key.c ----------------------------------------- */
 

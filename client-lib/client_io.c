@@ -267,7 +267,7 @@ static int slot_submit(struct weka_client *c, struct client_slot *slot)
 	while ((lane = lane_for(c, slot, tried)) != NULL) {
 		slot->lane = (uint8_t)(lane - c->lanes);
 		DASSERT(lane->at == CLIENT_UP && !(tried >> slot->lane & 1));
-		slot->call.region = slot->lease && slot->call.window_bytes ? lane->region : NULL;
+		slot->call.region = client__region(slot, lane);
 		if (slot->call.change.number)
 			change_mark(slot, lane->conn);
 		if (unlikely(slot->opens))

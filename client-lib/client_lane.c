@@ -128,6 +128,7 @@ static void lane_close(struct weka_client *c, struct client_lane *lane)
 		fab_close(lane->conn);
 	lane->conn = NULL;
 	lane->region = NULL;
+	memset(lane->lent, 0, sizeof(lane->lent));
 	lane->at = CLIENT_DOWN;
 }
 
@@ -189,7 +190,9 @@ static void join_hello(struct weka_client *c, struct client_lane *lane, uint64_t
 	if (err == -EINPROGRESS)
 		return;
 	if (!err)
-		err = fab_pool_lend(lane->conn, c->memory, c->pool_bytes, &lane->region);
+		err = fab_pool_lend(lane->conn, c->memory, c->pool_bytes, -1, &lane->region);
+	if (!err)
+		err = client__lent_begin(c, lane);
 	if (err) {
 		join_failed(c, lane, now_ns, err);
 		return;
@@ -206,6 +209,8 @@ static void join_pool(struct weka_client *c, struct client_lane *lane, uint64_t 
 	ASSERT(lane->conn && lane->region);
 	ASSERT(fab_poll(lane->conn, now_ns, &none, 1) == 0);
 	err = fab_region_status(lane->region);
+	if (!err)
+		err = client__lent_status(c, lane);
 	if (err == -EINPROGRESS)
 		err = fab_conn_status(lane->conn) ? -ECONNRESET : -EINPROGRESS;
 	if (err == -EINPROGRESS && now_ns < lane->try_until_ns)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * The pool, cut into leases.
+ * Pools, cut into leases.
  *
- * The pool is one piece of memory that the appliance can reach, in units of 4 KiB.  It consists of
+ * A pool is one piece of memory that the appliance can reach, in units of 4 KiB.  It consists of
  * runs, free or taken.  The first and the last unit of a run record its length, so that a run that
  * is freed finds its neighbours and joins the free ones:
  *
@@ -211,46 +211,73 @@ int client__leases_create(struct weka_client *c, uint32_t leases_max)
 	return 0;
 }
 
-int client__lease(struct weka_client *c, uint64_t size_bytes, struct weka_lease **out)
+/* `lent`: a pool of the caller's, or NULL: the library's own. */
+static int lease_from(struct weka_client *c, struct weka_pool *lent, uint64_t size_bytes,
+		      struct weka_lease **out)
 {
+	struct client_pool *pool = lent ? &lent->runs : &c->pool;
 	struct client_lease *lease = c->leases_free;
 	uint64_t units = size_bytes / WEKA_BLOCK + (size_bytes % WEKA_BLOCK != 0);
 
+	ASSERT(pool->run && pool->used_units <= pool->units);
 	if (units == 0)
 		return client__say(c, -EINVAL, "a lease of no bytes");
-	if (units > c->pool.units)
+	if (units > pool->units)
 		return client__say(c, -EMSGSIZE, "a lease of %llu bytes: the pool has %llu",
 				   (unsigned long long)size_bytes,
-				   (unsigned long long)c->pool.units * WEKA_BLOCK);
+				   (unsigned long long)pool->units * WEKA_BLOCK);
 	if (!lease)
 		return client__say(c, -EAGAIN, "%u leases are out (leases_max): release some",
 				   c->leases_max);
-	if (client__pool_take(&c->pool, (uint32_t)units, &lease->unit))
+	if (client__pool_take(pool, (uint32_t)units, &lease->unit))
 		return client__say(
 			c, -EAGAIN,
 			"no piece of %llu bytes is free in the pool: release some leases",
 			(unsigned long long)size_bytes);
 
-	ASSERT(!lease->client && lease->unit + units <= c->pool.units);
-	client__poison_taken(c, lease->unit, (uint32_t)units);
+	ASSERT(!lease->client && lease->unit + units <= pool->units);
+	if (!lent)
+		client__poison_taken(c, lease->unit, (uint32_t)units);
 	c->leases_free = lease->next_free;
 	lease->client = c;
+	lease->lent = lent;
 	lease->units = (uint32_t)units;
 	lease->calls = 0;
 	lease->orphans = 0;
 	lease->released = false;
 	lease->lost = false;
-	lease->pub.data = c->memory + (uint64_t)lease->unit * WEKA_BLOCK;
+	lease->pub.data = (lent ? lent->memory : c->memory) + (uint64_t)lease->unit * WEKA_BLOCK;
 	lease->pub.size_bytes = units * WEKA_BLOCK;
 	lease->pub.user = NULL;
 	*out = &lease->pub;
 	return 0;
 }
 
+int client__lease(struct weka_client *c, uint64_t size_bytes, struct weka_lease **out)
+{
+	return lease_from(c, NULL, size_bytes, out);
+}
+
 int weka_lease(struct weka_client *c, uint64_t size_bytes, struct weka_lease **out)
 {
 	CLIENT_NEED(c, out);
 	return CLIENT_ENTERED(c, client__lease(c, size_bytes, out));
+}
+
+static int pool_lease(struct weka_client *c, struct weka_pool *pool, uint64_t size_bytes,
+		      struct weka_lease **out)
+{
+	if (unlikely(!client__lent_is(c, pool)))
+		return client__say(c, -EINVAL, "weka_pool_lease: not a pool of this client");
+	return lease_from(c, pool, size_bytes, out);
+}
+
+int weka_pool_lease(struct weka_client *c, struct weka_pool *pool, uint64_t size_bytes,
+		    struct weka_lease **out)
+{
+	CLIENT_NEED(c, pool);
+	CLIENT_NEED(c, out);
+	return CLIENT_ENTERED(c, pool_lease(c, pool, size_bytes, out));
 }
 
 /* Frees the lease's run if (3) allows it. */
@@ -261,8 +288,9 @@ void client__lease_put(struct client_lease *lease)
 	ASSERT(c && lease->orphans <= lease->calls);
 	if (!lease->released || lease->calls > 0 || lease->lost)
 		return;
-	client__poison_given(c, lease->unit, lease->units);
-	client__pool_give(&c->pool, lease->unit);
+	if (!lease->lent)
+		client__poison_given(c, lease->unit, lease->units);
+	client__pool_give(client__pool_of(lease), lease->unit);
 	ASSERT(lease->orphans == 0); /* (3) */
 	lease->client = NULL;
 	lease->next_free = c->leases_free;
@@ -297,7 +325,7 @@ void client__leases_copy(const struct weka_client *c, char *fresh)
 		const struct client_lease *lease = &c->leases[i];
 		uint64_t at = (uint64_t)lease->unit * WEKA_BLOCK;
 
-		if (lease->client && !lease->released)
+		if (lease->client && !lease->lent && !lease->released)
 			memcpy(fresh + at, c->memory + at, (uint64_t)lease->units * WEKA_BLOCK);
 	}
 }

@@ -27,8 +27,7 @@
  *	use(items[i].status, items[i].data, items[i].got_bytes);
  *	weka_release(client, lease);
  *
- * Tools and first programs can use the calls that wait, one at a time: weka_read_file(),
- * weka_write_file(), weka_stat(), ... in weka_sync.h, which this header includes.
+ * Tools and first programs can use the calls that wait: weka_read_file(), ... in weka_sync.h.
  *
  * Promises.  When a change ends with status 0, it is durable and every client sees it.  The library
  * checks every block that it reads against the CRC32C that the writer made.  If a block does not
@@ -796,5 +795,6 @@ WEKA_MUST_CHECK int weka_arm(struct weka_client *client);
 }
 #endif
 #include "weka_dataset.h"
+#include "weka_pool.h"
 #include "weka_sync.h"
 #endif

@@ -29,6 +29,7 @@
 #define WEKA_DATASET_H
 
 #include "weka_client.h"
+#include "weka_pool.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -166,8 +167,9 @@ struct weka_epoch {
 	uint32_t ahead; /* batches that are read ahead; 0: 4 */
 	uint32_t flags;
 	uint32_t reserved0;
-	uint64_t timeout_ns; /* of a request, as weka_req.timeout_ns */
-	uint64_t reserved[4];
+	uint64_t timeout_ns;    /* of a request, as weka_req.timeout_ns */
+	struct weka_pool *pool; /* where batches are: weka_pool.h; NULL: the library's own */
+	uint64_t reserved[3];
 };
 
 /* A place between two steps of an epoch, to be saved with the model.  It knows dataset, seed and

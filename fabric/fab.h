@@ -469,9 +469,15 @@ void fab_close(struct fab_conn *conn);
  * Owns:    the connection, until fab_close(); it stays mapped when the connection breaks.
  */
 must_check int fab_pool_add(struct fab_conn *conn, uint64_t size_bytes, struct fab_region **out);
-/* Like fab_pool_add() for memory that stays the caller's, a multiple of 2 MiB: several connections
- * may share it.  -EOPNOTSUPP over shm. */
-must_check int fab_pool_lend(struct fab_conn *conn, void *memory, uint64_t size_bytes,
+/*
+ * Like fab_pool_add() for memory that stays the caller's, a multiple of 2 MiB: several connections
+ * may share it.  Over shm it must be a shared mapping of all of `fd`, a memfd whose size is sealed;
+ * else fd is not used and may be -1.
+ *
+ * Errors:  -EOPNOTSUPP (shm without a descriptor; fab_region_status(): an older appliance).
+ *          fab_region_status(): -EINVAL (shm: the appliance does not take this descriptor).
+ */
+must_check int fab_pool_lend(struct fab_conn *conn, void *memory, uint64_t size_bytes, int fd,
 			     struct fab_region **out);
 /* The region's memory is the caller's from now on, as if he had lent it. */
 void fab_region_keep(struct fab_region *region);

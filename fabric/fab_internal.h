@@ -252,6 +252,9 @@ void fab__shm_bell_read(int fd);
 must_check int fab__memfd_create(const char *name, uint64_t size_bytes, int *fd, void **memory);
 /* The other's: refused unless it is sealed and has this size.  Maps its first pages at once. */
 must_check int fab__memfd_map(int fd, uint64_t size_bytes, uint64_t populate_bytes, void **memory);
+/* A client's: -EINVAL unless its size is sealed and is this one, in ordinary pages.  Also -EACCES,
+ * -EPERM (it cannot be written to). */
+must_check int fab__memfd_take(int fd, uint64_t size_bytes, void **memory);
 /* Makes the pages present. */
 must_check int fab__memory_populate(void *memory, uint64_t size_bytes);
 void fab__memory_unmap(void *memory, uint64_t size_bytes);

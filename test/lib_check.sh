@@ -29,7 +29,7 @@ nm -g --defined-only "$lib/libweka-client.a" | awk 'NF == 3 { print $3 }' >"$wor
 check "the .a exports weka_* only" only_weka "$work/a"
 
 # Each function that the headers declare is exported, with a version, and the reverse.
-sed -n 's/^[A-Za-z].*[ *]\(weka_[a-z0-9_]*\)(.*/\1/p' client-lib/weka_client.h client-lib/weka_sync.h client-lib/weka_dataset.h | sort -u >"$work/declared"
+sed -n 's/^[A-Za-z].*[ *]\(weka_[a-z0-9_]*\)(.*/\1/p' client-lib/weka_client.h client-lib/weka_sync.h client-lib/weka_dataset.h client-lib/weka_pool.h | sort -u >"$work/declared"
 sort -u "$work/so" >"$work/exported"
 check "what the headers declare is what the .so exports" diff "$work/declared" "$work/exported"
 unversioned() { ! nm -D --defined-only "$lib/libweka-client.so" | awk '$2 == "T"' | grep -v '@@WEKA_'; }

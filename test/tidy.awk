@@ -71,7 +71,7 @@ line ~ /^#include "/ {
 	allowed = FILENAME in may ? may[FILENAME] : may[room]
 	example = FILENAME ~ /^client-lib\/examples\//
 	if (to !~ /\//) {
-		if (!example && to != "weka_client.h" && to != "weka_sync.h" && to != "weka_dataset.h") # they are installed side by side
+		if (!example && to != "weka_client.h" && to != "weka_sync.h" && to != "weka_dataset.h" && to != "weka_pool.h") # they are installed side by side
 			out("#include \"" to "\": write its folder")
 	} else if (to_room != room && index(allowed, " " to_room " ") == 0)
 		out(room " may not include " to_room "/ (see its .mk)")

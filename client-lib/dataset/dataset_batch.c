@@ -189,6 +189,7 @@ int dataset__batch_plan(struct dataset__batch *b, struct weka_dataset *d,
 	ASSERT(!b->is_ready && !b->pub.lease && b->piece.count <= b->room);
 	b->part_count = 0;
 	b->lease_bytes = 0;
+	b->pool = limits->pool;
 	err = samples_find(b, d, o);
 	if (!err)
 		err = parts_plan(b, d, limits);
@@ -228,7 +229,8 @@ int dataset__batch_send(struct dataset__batch *b, struct weka_client *c, uint64_
 
 	ASSERT(b->is_ready);
 	if (!b->pub.lease && b->lease_bytes > 0)
-		err = weka_lease(c, b->lease_bytes, &b->pub.lease);
+		err = b->pool ? weka_pool_lease(c, b->pool, b->lease_bytes, &b->pub.lease)
+			      : weka_lease(c, b->lease_bytes, &b->pub.lease);
 	for (uint32_t i = 0; i < b->part_count && !err; i++)
 		if (!b->parts[i].is_sent && !b->parts[i].is_done)
 			err = part_send(b, &b->parts[i], c, timeout_ns);

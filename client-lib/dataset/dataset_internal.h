@@ -197,13 +197,15 @@ struct dataset__batch {
 	char *text; /* by path: the paths */
 	uint64_t text_room;
 	uint64_t lease_bytes;
-	bool is_ready; /* the parts are planned */
+	struct weka_pool *pool; /* of the lease; NULL: the library's own */
+	bool is_ready;          /* the parts are planned */
 };
 
 struct dataset__limits {
 	uint32_t items_max;
 	uint64_t window_max;
 	uint64_t pool_max;
+	struct weka_pool *pool; /* the caller's, or NULL */
 };
 
 must_check struct dataset__batch *dataset__batch_new(uint32_t room);

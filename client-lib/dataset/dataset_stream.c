@@ -360,7 +360,7 @@ static const char *epoch_wrong(const struct weka_epoch *e)
 		return "at most 256 batches are read ahead";
 	if (e->flags & ~FLAGS_KNOWN)
 		return "a flag that does not exist";
-	for (uint32_t i = 0; i < 4; i++)
+	for (uint32_t i = 0; i < 3; i++)
 		if (e->reserved[i] || e->reserved0)
 			return "a reserved field is not 0";
 	return NULL;
@@ -401,8 +401,12 @@ static int open_stream(struct weka_stream *s, const struct weka_epoch *e,
 	s->limits = (struct dataset__limits){
 		.items_max = limits.batch_items_max,
 		.window_max = limits.window_max_bytes,
-		.pool_max = limits.pool_bytes,
+		.pool_max = e->pool ? client__lent_bytes(s->client, e->pool) : limits.pool_bytes,
+		.pool = e->pool,
 	};
+	if (s->limits.pool_max == 0)
+		return client__say(s->client, -EINVAL,
+				   "weka_stream_open: not a pool of this client");
 	s->place = (struct dataset__place){
 		.count = s->dataset->header.samples,
 		.seed = e->seed,

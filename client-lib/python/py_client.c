@@ -218,6 +218,15 @@ static PyMethodDef methods[] = {
 	{ "drop_dataset", WITH_KEYWORDS(py_client_drop_dataset),
 	  "drop_dataset(name, version)\n--\n\n"
 	  "Remove a version of a dataset, or with 0 all versions.  The samples' files stay." },
+	{ "pool_add", WITH_KEYWORDS(py_client_pool_add),
+	  "pool_add(buffer, *, fd=-1)\n--\n\n"
+	  "Make memory of the application's a Pool of this thread's session, for batches of\n"
+	  "Dataset.stream(pool=...): page-locked memory, or memory that processes share.\n\n"
+	  "buffer: writable, at a multiple of 4096, its size a multiple of 2 MiB.  Over shm\n"
+	  "it must be a mapping of all of fd, a memfd made with MFD_ALLOW_SEALING.  The\n"
+	  "session keeps it until it is closed.  ValueError for memory that cannot be used,\n"
+	  "OSError (EOPNOTSUPP) over shm without fd, (ENOSPC) when the appliance grants no\n"
+	  "more." },
 	{ "info", py_client_info, METH_NOARGS,
 	  "info()\n--\n\n"
 	  "Return a dict about this thread's session: transport, address, lanes, pool_bytes,\n"

@@ -169,6 +169,15 @@ static PyObject *dataset_pickle(PyObject *self, PyObject *none)
 
 /* ---- attributes ---------------------------------------------------------------------------- */
 
+static PyObject *get_client(PyObject *self, void *none)
+{
+	PyObject *client = (PyObject *)((struct py_dataset *)self)->client;
+
+	(void)none;
+	Py_INCREF(client);
+	return client;
+}
+
 static PyObject *get_name(PyObject *self, void *none)
 {
 	(void)none;
@@ -243,14 +252,14 @@ static PyMethodDef methods[] = {
 	  "epoch in an order of its own; Dataset.stream() reads ahead." },
 	{ "stream", (PyCFunction)(void (*)(void))py_dataset_stream, METH_VARARGS | METH_KEYWORDS,
 	  "stream(*, batch, seed=0, epoch=0, rank=0, world=1, ahead=4, shuffle=True, "
-	  "drop_last=False, cursor=None)\n--\n\n"
+	  "drop_last=False, cursor=None, pool=None)\n--\n\n"
 	  "Begin an epoch, and return its Stream: an iterator of SampleBatches.\n\n"
 	  "Every sample comes once over all ranks, in an order that only seed and epoch decide,\n"
 	  "for any world.  Step s is the next world * batch samples, and rank r gets the r-th\n"
 	  "batch of them.  ahead batches are read ahead.  shuffle=False: in the order of the\n"
 	  "dataset.  drop_last: without a last step that is not full.  cursor: of\n"
 	  "Stream.cursor(), to go on there, with any number of ranks.  ValueError for a cursor of\n"
-	  "another dataset, seed or epoch." },
+	  "another dataset, seed or epoch.  pool: a Pool, where the batches are to be." },
 	{ "verify", (PyCFunction)(void (*)(void))dataset_verify, METH_VARARGS | METH_KEYWORDS,
 	  "verify(progress=None)\n--\n\n"
 	  "Read all samples again, and return (changed, first): how many are not what they were\n"
@@ -264,6 +273,7 @@ static PyMethodDef methods[] = {
 };
 
 static PyGetSetDef getset[] = {
+	{ "client", get_client, NULL, "The Client that opened it.", NULL },
 	{ "name", get_name, NULL, "Its name.", NULL },
 	{ "version", get_version, NULL, "Its version, from 1 on.", NULL },
 	{ "content", get_content, NULL,

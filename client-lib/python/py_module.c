@@ -33,6 +33,7 @@ static int types_new(PyObject *module)
 	    type_new(module, &py_item_spec, &py_types.item) < 0 ||
 	    type_new(module, &py_dataset_spec, &py_types.dataset) < 0 ||
 	    type_new(module, &py_stream_spec, &py_types.stream) < 0 ||
+	    type_new(module, &py_pool_spec, &py_types.pool) < 0 ||
 	    type_new(module, &py_sample_batch_spec, &py_types.sample_batch) < 0)
 		return -1;
 	py_types.stat = PyStructSequence_NewType(&py_stat_desc);
@@ -48,6 +49,7 @@ static int types_add(PyObject *module)
 	    PyModule_AddObjectRef(module, "Stat", (PyObject *)py_types.stat) < 0 ||
 	    PyModule_AddObjectRef(module, "Dataset", (PyObject *)py_types.dataset) < 0 ||
 	    PyModule_AddObjectRef(module, "Stream", (PyObject *)py_types.stream) < 0 ||
+	    PyModule_AddObjectRef(module, "Pool", (PyObject *)py_types.pool) < 0 ||
 	    PyModule_AddObjectRef(module, "SampleBatch", (PyObject *)py_types.sample_batch) < 0 ||
 	    PyModule_AddObjectRef(module, "Sample", (PyObject *)py_types.sample) < 0)
 		return -1;

@@ -104,6 +104,7 @@ static void finish(struct py_session *s)
 		weka_close(weka);
 		PY_LEAVE_LIBRARY;
 	}
+	py_lent_end(s);
 	while ((node = s->opened.next) != &s->opened)
 		py_opened_unlink(list_entry(node, struct py_opened, of_session));
 	while ((job = s->dropped) != NULL) {

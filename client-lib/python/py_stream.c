@@ -270,8 +270,8 @@ static int feed_open(struct py_session *s, struct py_feed *f, const struct weka_
 	return -1;
 }
 
-PyObject *py_stream_open(struct py_dataset *d, const struct weka_epoch *epoch,
-			 const struct weka_cursor *cursor)
+PyObject *py_stream_open(struct py_dataset *d, struct weka_epoch *epoch,
+			 const struct weka_cursor *cursor, PyObject *pool)
 {
 	struct py_feed *f = calloc(1, sizeof(*f));
 	struct py_stream *st = NULL;
@@ -280,7 +280,8 @@ PyObject *py_stream_open(struct py_dataset *d, const struct weka_epoch *epoch,
 	if (!f)
 		return PyErr_NoMemory();
 	s = py_begin(d->client);
-	f->opened = s ? py_opened_get(d, s) : NULL;
+	if (s && py_pool_from(pool, s, &epoch->pool) == 0)
+		f->opened = py_opened_get(d, s);
 	if (f->opened && feed_open(s, f, epoch, cursor) == 0)
 		st = stream_new(s, f);
 	if (!st) {

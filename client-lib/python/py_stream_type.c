@@ -60,7 +60,7 @@ static int cursor_from(PyObject *object, struct weka_cursor *out)
 }
 
 struct arguments {
-	PyObject *batch, *seed, *epoch, *rank, *world, *ahead, *cursor;
+	PyObject *batch, *seed, *epoch, *rank, *world, *ahead, *cursor, *pool;
 	int shuffle, drop_last;
 };
 
@@ -83,16 +83,16 @@ static int epoch_from(const struct arguments *a, struct weka_epoch *e)
 
 PyObject *py_dataset_stream(PyObject *self, PyObject *args, PyObject *kwargs)
 {
-	static char *names[] = { "batch", "seed",    "epoch",     "rank",   "world",
-				 "ahead", "shuffle", "drop_last", "cursor", NULL };
+	static char *names[] = { "batch",   "seed",      "epoch",  "rank", "world", "ahead",
+				 "shuffle", "drop_last", "cursor", "pool", NULL };
 	struct py_dataset *d = (struct py_dataset *)self;
-	struct arguments a = { .cursor = Py_None, .shuffle = 1 };
+	struct arguments a = { .cursor = Py_None, .pool = Py_None, .shuffle = 1 };
 	struct weka_cursor cursor;
 	struct weka_epoch epoch = { 0 };
 
-	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOOOOppO:stream", names, &a.batch,
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOOOOppOO:stream", names, &a.batch,
 					 &a.seed, &a.epoch, &a.rank, &a.world, &a.ahead, &a.shuffle,
-					 &a.drop_last, &a.cursor) ||
+					 &a.drop_last, &a.cursor, &a.pool) ||
 	    epoch_from(&a, &epoch) < 0)
 		return NULL;
 	if (a.cursor != Py_None && cursor_from(a.cursor, &cursor) < 0)
@@ -101,7 +101,7 @@ PyObject *py_dataset_stream(PyObject *self, PyObject *args, PyObject *kwargs)
 		PyErr_SetString(PyExc_ValueError, "the dataset is closed");
 		return NULL;
 	}
-	return py_stream_open(d, &epoch, a.cursor == Py_None ? NULL : &cursor);
+	return py_stream_open(d, &epoch, a.cursor == Py_None ? NULL : &cursor, a.pool);
 }
 
 PyObject *py_order(PyObject *module, PyObject *args, PyObject *kwargs)

@@ -87,6 +87,7 @@ struct py_session {
 	bool closing;            /* no new calls */
 	struct list opened;      /* datasets */
 	struct py_feed *dropped_feeds; /* to be closed once their batches are gone */
+	struct py_lent *lent;          /* memory of the application's */
 	unsigned long blocking;        /* the thread that is in py_block(), or 0 */
 	struct py_progress *progress;  /* of its call, or NULL */
 };
@@ -129,6 +130,18 @@ struct py_stream {
 	bool closed; /* by close(), perhaps during a call */
 };
 
+/* Memory that the application has given to a session, which keeps it until it is closed. */
+struct py_lent {
+	struct py_lent *next;
+	Py_buffer view;
+};
+
+struct py_pool {
+	PyObject_HEAD struct py_session *session;
+	struct weka_pool *weka; /* the session's */
+	uint64_t bytes;
+};
+
 struct py_batch {
 	PyObject_HEAD struct py_session *session;
 	struct py_job *job; /* NULL: released */
@@ -151,9 +164,11 @@ struct py_types {
 	PyTypeObject *stream;
 	PyTypeObject *sample_batch;
 	PyTypeObject *sample;
+	PyTypeObject *pool;
 };
 extern struct py_types py_types;
 extern PyType_Spec py_client_spec, py_session_spec, py_batch_spec, py_item_spec;
+extern PyType_Spec py_pool_spec;
 extern PyType_Spec py_dataset_spec, py_stream_spec, py_sample_batch_spec;
 extern PyStructSequence_Desc py_sample_desc;
 extern PyStructSequence_Desc py_stat_desc;
@@ -313,6 +328,15 @@ void py_release(struct py_session *session, struct weka_lease *lease);
 int py_lease_locked(struct py_session *session, uint64_t bytes, struct weka_lease **out);
 void py_release_locked(struct py_session *session, struct weka_lease *lease);
 
+/* ---- memory of the application's: py_pool.c -------------------------------------------------- */
+
+PyObject *py_client_pool_add(PyObject *self, PyObject *args, PyObject *kwargs);
+/* Finds the pool that an argument names (None: NULL).  Returns -1 with an exception if it is not
+ * one of this session. */
+int py_pool_from(PyObject *object, const struct py_session *session, struct weka_pool **out);
+/* Lets go of the memory; the session is closed. */
+void py_lent_end(struct py_session *session);
+
 /* ---- batches: py_job.c, py_window.c, py_part.c, py_batch.c, py_item.c, py_dlpack.c --------- */
 
 /* One request of a batch, with its window. */
@@ -419,8 +443,8 @@ void py_dataset_dealloc(PyObject *self);
 PyObject *py_client_create_dataset(PyObject *self, PyObject *args, PyObject *kwargs);
 PyObject *py_client_dataset(PyObject *self, PyObject *args, PyObject *kwargs);
 PyObject *py_client_drop_dataset(PyObject *self, PyObject *args, PyObject *kwargs);
-PyObject *py_stream_open(struct py_dataset *dataset, const struct weka_epoch *epoch,
-			 const struct weka_cursor *cursor);
+PyObject *py_stream_open(struct py_dataset *dataset, struct weka_epoch *epoch,
+			 const struct weka_cursor *cursor, PyObject *pool);
 PyObject *py_stream_next(PyObject *self);
 /* The Stream ends; its batches stay. */
 void py_stream_let_go(struct py_stream *stream);

@@ -103,7 +103,8 @@ static int pool_offer(struct fab_conn *conn, struct fab_region *r)
 	return 0;
 }
 
-static int pool_request(struct fab_conn *conn, struct fab_region *r)
+/* `fd`: over shm, the memory that is lent; or -1. */
+static int pool_request(struct fab_conn *conn, struct fab_region *r, int fd)
 {
 	struct fab_pool_wire body = { .size_bytes = le64_of(r->size_bytes) };
 	int err = 0;
@@ -123,14 +124,14 @@ static int pool_request(struct fab_conn *conn, struct fab_region *r)
 		return 0;
 	}
 	r->tx.hdr.check = le32_of(fab__hdr_check(&r->tx.hdr));
-	if (send(conn->fd, &r->tx.hdr, sizeof(r->tx.hdr), MSG_NOSIGNAL | MSG_DONTWAIT) !=
+	if (fab__send_fds(conn->fd, &r->tx.hdr, sizeof(r->tx.hdr), &fd, fd >= 0) !=
 	    sizeof(r->tx.hdr))
 		return fab__conn_broken(conn, -ECONNRESET, "the appliance closed the connection");
 	return 0;
 }
 
-/* `memory`: the caller's memory to lend, or NULL. */
-static int pool_add(struct fab_conn *conn, void *memory, uint64_t size_bytes,
+/* `memory`: the caller's memory to lend, or NULL; `fd`: its file, for shm. */
+static int pool_add(struct fab_conn *conn, void *memory, uint64_t size_bytes, int fd,
 		    struct fab_region **out)
 {
 	struct fab_region *r;
@@ -154,7 +155,7 @@ static int pool_add(struct fab_conn *conn, void *memory, uint64_t size_bytes,
 			return err;
 	}
 	r->size_bytes = size_bytes;
-	err = pool_request(conn, r);
+	err = pool_request(conn, r, conn->direct ? fd : -1);
 	if (err) {
 		fab__region_unmap(r);
 		return err;
@@ -168,15 +169,16 @@ static int pool_add(struct fab_conn *conn, void *memory, uint64_t size_bytes,
 
 int fab_pool_add(struct fab_conn *conn, uint64_t size_bytes, struct fab_region **out)
 {
-	return pool_add(conn, NULL, size_bytes, out);
+	return pool_add(conn, NULL, size_bytes, -1, out);
 }
 
-int fab_pool_lend(struct fab_conn *conn, void *memory, uint64_t size_bytes, struct fab_region **out)
+int fab_pool_lend(struct fab_conn *conn, void *memory, uint64_t size_bytes, int fd,
+		  struct fab_region **out)
 {
 	ASSERT(memory && size_bytes % FAB_POOL_ALIGN == 0);
-	if (conn->at == CONN_OPEN && conn->direct)
+	if (conn->at == CONN_OPEN && conn->direct && fd < 0)
 		return -EOPNOTSUPP;
-	return pool_add(conn, memory, size_bytes, out);
+	return pool_add(conn, memory, size_bytes, fd, out);
 }
 
 void fab_region_keep(struct fab_region *region)

@@ -313,7 +313,9 @@ int fab__region_added(struct fab_conn *conn, const struct fab_hdr_wire *w, int f
 	r = &conn->regions[number - 1];
 	if (r->status != -EINPROGRESS || (status == 0 && le64_get(size) != r->size_bytes))
 		return protocol_error(conn, "the appliance answered nonsense about a pool");
-	if (status == 0 && conn->direct) {
+	if (status == 0 && conn->direct && r->lent && fd >= 0)
+		status = -EOPNOTSUPP; /* an older appliance: it has made memory of its own */
+	if (status == 0 && conn->direct && !r->lent) {
 		err = fab__memfd_map(fd, le64_get(size), le64_get(size), &r->memory);
 		status = err == -ENOMEM ? err : 0;
 		if (err && !status)

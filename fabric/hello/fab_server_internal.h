@@ -174,7 +174,8 @@ struct fab_pool {
 	_Atomic bool ready;  /* requests may name it: fab__pool_publish() */
 	enum fab_pool_at at; /* control's */
 	bool event_out; /* control's: POOL_ADDED was returned, fab_pool_ready() not yet called */
-	int fd;         /* control's until the client has it  */
+	bool lent;      /* shm: the client's memory           */
+	int fd;         /* control's until the client has it, or the appliance has mapped it */
 	uint64_t made_bytes;  /* control's: MAKING: pages that are there */
 	struct list due_node; /* control's: MAKING, or an event is due */
 	struct fab_tx tx;     /* tcp: POOL_ADDED */
@@ -224,6 +225,7 @@ struct fab__session_control { /* the control side's share of a session */
 	struct fab_tls *tls; /* NULL: none */
 	int doorbells[2];    /* shm: ours, where the client's is rung; else -1 */
 	uint32_t in_bytes;   /* of a POOL_ADD that is coming */
+	int in_fd;           /* ... and the descriptor that came with it, or -1 */
 	uint8_t in[sizeof(struct fab_hdr_wire)];
 };
 

@@ -2,10 +2,12 @@
 /*
  * Memory that two processes share, and how it is passed on.
  *
- * The appliance makes every memfd: sized, and sealed against shrinking and growing, so that no
- * client can make a page disappear under the appliance (a punched hole reads as zeros and harms
- * only the client that punched it).  Making a page costs a microsecond or more, so large memory is
- * populated piece by piece: fab_control_session.c.
+ * Every memfd is sized, and sealed against shrinking and growing, so that no client can make a page
+ * disappear under the appliance (a punched hole reads as zeros and harms only the client that
+ * punched it).  The appliance makes most of them.  A client may bring one, which must be as sealed,
+ * and consist of ordinary pages: a fault on a huge page that does not exist would end the
+ * appliance.  Making a page costs a microsecond or more, so large memory is populated piece by
+ * piece: fab_control_session.c.
  */
 #include "fabric/fab_internal.h"
 
@@ -14,9 +16,12 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
-#define SEALS       (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+#define SIZE_SEALS  (F_SEAL_SHRINK | F_SEAL_GROW)
+#define SEALS       (SIZE_SEALS | F_SEAL_SEAL)
+#define TMPFS       0x01021994 /* f_type of memfds without MFD_HUGETLB */
 #define FDS_AT_ONCE 4
 
 #ifndef MADV_POPULATE_WRITE
@@ -107,6 +112,22 @@ int fab__memfd_map(int fd, uint64_t size_bytes, uint64_t populate_bytes, void **
 	/* Only saves the faults of the first touch. */
 	(void)!fab__memory_populate(*memory, populate_bytes);
 	return 0;
+}
+
+int fab__memfd_take(int fd, uint64_t size_bytes, void **memory)
+{
+	const int seals = fcntl(fd, F_GET_SEALS);
+	struct statfs fs;
+	struct stat st;
+
+	ASSERT(size_bytes > 0 && fd >= 0);
+	if (seals < 0 || (seals & SIZE_SEALS) != SIZE_SEALS)
+		return -EINVAL;
+	if (fstatfs(fd, &fs) < 0 || fs.f_type != TMPFS)
+		return -EINVAL;
+	if (fstat(fd, &st) < 0 || (uint64_t)st.st_size != size_bytes)
+		return -EINVAL;
+	return map_aligned(fd, size_bytes, memory);
 }
 
 void fab__memory_unmap(void *memory, uint64_t size_bytes)

@@ -7,6 +7,8 @@
  *                           |  FAB_CONTROL_POOL_ADDED                  FAB_CONTROL_POOL_GONE
  *                           +-- status < 0: FREE
  *
+ * A POOL_ADD with a descriptor offers memory of the client's own; one without asks for memory.
+ *
  * A pool of 1 GiB has 262,144 pages, which take about a second to make.  Each control step makes
  * STEP_BYTES of the first pool on pools_making and moves it to the end, so that hellos and small
  * pools do not wait for a large one.
@@ -15,7 +17,8 @@
  *  (1) A session's place is used from fab__control_open() until the core has sent MESSAGE_CLOSED
  *      and every offered pool was released.
  *  (2) A pool's memory is unmapped only when its place is FREE: no command names it any more.
- *  (3) The control side owns a pool's descriptor only until the client has it.
+ *  (3) The control side owns a pool's descriptor only until the client has it, or, if it was the
+ *      client's, until the memory is mapped.
  */
 #include "fabric/hello/fab_server_internal.h"
 #include "fabric/link/fab_tls.h"
@@ -295,6 +298,7 @@ int fab__control_open(struct fab_server *srv, struct fab_guest *g)
 		.is_operator = is_one,
 		.fd = g->fd,
 		.doorbells = { -1, -1 },
+		.in_fd = -1,
 	};
 	client = fab__lanes_client(&c->lanes, &g->hello);
 	welcome(s, &g->hello, id, client, core_number(core));
@@ -362,7 +366,8 @@ static void pool_answer(struct fab_pool *pool, int status)
 	memcpy(w.small, &body, sizeof(body));
 	w.check = le32_of(fab__hdr_check(&w));
 	/* It has room for this much, unless the client has stopped reading. */
-	if (fab__send_fds(s->control.fd, &w, sizeof(w), &pool->fd, status == 0) != sizeof(w))
+	if (fab__send_fds(s->control.fd, &w, sizeof(w), &pool->fd, status == 0 && !pool->lent) !=
+	    sizeof(w))
 		fab__control_lost(s);
 }
 
@@ -391,27 +396,49 @@ static uint64_t pools_left(const struct fab_server *srv, uint64_t most_bytes)
 	return most_bytes - min_u64(srv->control->pools_bytes, most_bytes);
 }
 
-static int pool_make(struct fab_pool *pool, uint64_t size)
+static uint64_t pools_most(const struct fab_server *srv)
+{
+	return srv->cfg.pools_max_bytes + FAB_OPERATORS * FAB_OPERATOR_POOL;
+}
+
+/* Returns the bytes that the session may still have in pools. */
+static uint64_t pool_room(const struct fab__session *s)
+{
+	const struct fab_server *srv = s->srv;
+	uint64_t own = s->pub.limits.pool_max_bytes - s->pools_bytes;
+	uint64_t left = min_u64(own, pools_left(srv, srv->cfg.pools_max_bytes));
+
+	ASSERT(s->direct && s->control.used);
+	ASSERT(s->pools_bytes <= s->pub.limits.pool_max_bytes);
+	if (s->control.is_operator && s->pools_bytes == 0)
+		left = max_u64(left, min_u64(min_u64(own, FAB_OPERATOR_POOL),
+					     pools_left(srv, pools_most(srv))));
+	return left;
+}
+
+/* `fd`: the client's memory, which is the pool's after success; -1: makes memory. */
+static int pool_make(struct fab_pool *pool, uint64_t size, int fd)
 {
 	struct fab__session *s = pool->session;
 	struct fab_server *srv = s->srv;
-	uint64_t most_bytes = srv->cfg.pools_max_bytes + FAB_OPERATORS * FAB_OPERATOR_POOL;
-	uint64_t own = s->pub.limits.pool_max_bytes - s->pools_bytes;
-	uint64_t left = min_u64(own, pools_left(srv, srv->cfg.pools_max_bytes));
+	uint64_t left = pool_room(s);
 	int err;
 
-	ASSERT(s->pools_bytes <= s->pub.limits.pool_max_bytes);
 	ASSERT(pool->at == POOL_FREE && pool->fd < 0);
 	ASSERT(!pool->memory && size > 0);
-	if (s->control.is_operator && s->pools_bytes == 0)
-		left = max_u64(left, min_u64(min_u64(own, FAB_OPERATOR_POOL),
-					     pools_left(srv, most_bytes)));
+	pool->lent = fd >= 0;
 	if (size > left || align_up(size, FAB_POOL_ALIGN) > left)
 		return -ENOSPC;
+	if (pool->lent && size % FAB_POOL_ALIGN != 0)
+		return -EINVAL;
 	size = align_up(size, FAB_POOL_ALIGN);
-	err = fab__memfd_create("weka-pool", size, &pool->fd, &pool->memory);
+	err = pool->lent ? fab__memfd_take(fd, size, &pool->memory)
+			 : fab__memfd_create("weka-pool", size, &pool->fd, &pool->memory);
 	if (err)
 		return err;
+	if (pool->lent)
+		pool->fd = fd;
+	ASSERT(pool->memory && pool->fd >= 0); /* (2), (3) */
 	pool->size_bytes = size;
 	pool->made_bytes = 0;
 	pool->at = POOL_MAKING;
@@ -420,7 +447,7 @@ static int pool_make(struct fab_pool *pool, uint64_t size)
 	srv->control->pools_bytes += size;
 	s->control.pools_out++;
 	ASSERT(s->control.pools_out <= FAB_POOLS_MAX);
-	ASSERT(srv->control->pools_bytes <= most_bytes);
+	ASSERT(srv->control->pools_bytes <= pools_most(srv));
 	list_init(&pool->due_node);
 	list_push_back(&srv->control->pools_making, &pool->due_node);
 	return 0;
@@ -454,7 +481,9 @@ void fab__control_pools_step(struct fab_server *srv)
 	list_push_back(&srv->control->pools_due, &pool->due_node);
 }
 
-static void pool_request(struct fab__session *s, const struct fab_hdr_wire *w)
+/* Answers a POOL_ADD.  `fd`: the descriptor that came with it, or -1.  Returns true if the pool has
+ * the descriptor. */
+static bool pool_request(struct fab__session *s, const struct fab_hdr_wire *w, int fd)
 {
 	struct fab_pool_wire body;
 	struct fab_pool *pool;
@@ -469,26 +498,43 @@ static void pool_request(struct fab__session *s, const struct fab_hdr_wire *w)
 		fab__refused(s->srv, "shm", s->control.peer,
 			     "its session ended: it broke the protocol at a pool");
 		fab__control_lost(s);
-		return;
+		return false;
 	}
 	pool = &s->pools[hdr.window_region - 1];
-	err = pool_make(pool, le64_get(body.size_bytes));
+	ASSERT(pool->session == s && pool->region == hdr.window_region);
+	err = pool_make(pool, le64_get(body.size_bytes), fd);
 	if (err)
 		pool_answer(pool, err);
+	return !err;
+}
+
+static void in_fd_close(struct fab__session_control *c)
+{
+	ASSERT(c->used && c->in_fd >= -1);
+	if (c->in_fd >= 0)
+		close(c->in_fd);
+	c->in_fd = -1;
 }
 
 void fab__control_input(struct fab__session *s)
 {
 	struct fab__session_control *c = &s->control;
 	struct fab_hdr_wire w;
+	uint32_t fd_count;
 	ssize_t got;
+	int fd;
 
 	ASSERT(c->in_bytes < sizeof(c->in));
 	if (c->lost_told)
 		return;
-	got = recv(c->fd, c->in + c->in_bytes, sizeof(c->in) - c->in_bytes, MSG_DONTWAIT);
-	if (got < 0 && errno == EAGAIN)
+	got = fab__recv_fds(c->fd, c->in + c->in_bytes, sizeof(c->in) - c->in_bytes, &fd, 1,
+			    &fd_count);
+	if (got == -EAGAIN)
 		return;
+	if (fd_count == 1) { /* a client that sends several has the last one looked at */
+		in_fd_close(c);
+		c->in_fd = fd;
+	}
 	if (got <= 0) {
 		fab__control_lost(s);
 		return;
@@ -498,7 +544,9 @@ void fab__control_input(struct fab__session *s)
 		return;
 	c->in_bytes = 0;
 	memcpy(&w, c->in, sizeof(w));
-	pool_request(s, &w);
+	if (pool_request(s, &w, c->in_fd))
+		c->in_fd = -1;
+	in_fd_close(c);
 }
 
 /* ---- messages of the core ----------------------------------------------------------- */
@@ -577,6 +625,7 @@ static void session_ended(struct fab__session *s)
 	ASSERT(c->used && !c->core_done);
 	if (s->direct && !c->lost_told)
 		fab__control_unwatch(s->srv, c->fd);
+	in_fd_close(c);
 	c->lost_told = true;
 	c->core_done = true;
 	atomic_store_explicit(&s->here, 0, memory_order_relaxed);

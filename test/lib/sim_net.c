@@ -209,7 +209,8 @@ struct fab_conn *sim_net_connect(struct fab_server *srv, struct sim_link *server
 	struct fab_conn *conn = aligned_alloc(64, align_up(sizeof(*conn), 64));
 
 	ASSERT(conn);
-	s->control = (struct fab__session_control){ .fd = -1, .doorbells = { -1, -1 } };
+	s->control =
+		(struct fab__session_control){ .fd = -1, .doorbells = { -1, -1 }, .in_fd = -1 };
 	fab__control_take(s, true);
 	fab__session_open(s, &server_end->link, limits, "sim", 1);
 	s->opened = (struct fab_message){ .type = MESSAGE_OPENED, .session = s };

@@ -300,7 +300,8 @@ void fair_open(struct fair_net *net, struct fair_lane *lane, struct fab_server *
 	list_init(&lane->done);
 	list_init(&lane->marks);
 	list_init(&lane->turn);
-	s->control = (struct fab__session_control){ .fd = -1, .doorbells = { -1, -1 } };
+	s->control =
+		(struct fab__session_control){ .fd = -1, .doorbells = { -1, -1 }, .in_fd = -1 };
 	fab__control_take(s, true);
 	fab__session_open(s, &lane->link, limits, "fair", 1);
 	s->pub.key = key;

@@ -529,7 +529,7 @@ static int add_pool(struct sim_world *w, uint32_t lane)
 	if (!w->pool[lane])
 		w->pool[lane] = aligned_alloc(2u << 20, size);
 	ASSERT(w->pool[lane]);
-	return fab_pool_lend(w->conn[lane], w->pool[lane], size, &w->region[lane]);
+	return fab_pool_lend(w->conn[lane], w->pool[lane], size, -1, &w->region[lane]);
 }
 
 static int connect_lane(struct sim_world *w, uint32_t lane)

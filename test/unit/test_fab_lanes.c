@@ -209,7 +209,7 @@ static uint32_t lanes_share_what_the_client_lends_them(const char *transport)
 
 		call.args.name.name = (struct fab_name){ .by = FAB_BY_PATH, .name = "l" };
 		call.args.name.name.name_bytes = 1;
-		cr_assert_eq(fab_pool_lend(conn[i], memory, 2 << 20, &region[i]), 0);
+		cr_assert_eq(fab_pool_lend(conn[i], memory, 2 << 20, -1, &region[i]), 0);
 		while (fab_region_status(region[i]) == -EINPROGRESS) {
 			turns();
 			cr_assert_eq(fab_poll(conn[i], rig.now_ns, &done, 1), 0);

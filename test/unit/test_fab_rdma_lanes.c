@@ -28,7 +28,7 @@ static uint64_t lane_begins(uint32_t i)
 						.lane_of = lane[0],
 						.lane = i };
 	cr_assert_eq(fab_rig_dial(&rig, &cfg, &lane[i]), 0);
-	cr_assert_eq(fab_pool_lend(lane[i], pool, POOL, &region[i]), 0);
+	cr_assert_eq(fab_pool_lend(lane[i], pool, POOL, -1, &region[i]), 0);
 	rig.conn = lane[i];
 	fab_rig_settle(&rig);
 	cr_assert_eq(fab_region_status(region[i]), 0);

@@ -15,10 +15,10 @@ One Client serves all threads of a process, each over a connection of its own, a
 Errors are OSErrors with errno and filename.  help(weka.Client) describes each call.
 """
 
-from ._weka import Batch, Client, Dataset, Item, Sample, SampleBatch, Stat, Stream, __version__, order
+from ._weka import Batch, Client, Dataset, Item, Pool, Sample, SampleBatch, Stat, Stream, __version__, order
 
-__all__ = ["Batch", "Client", "Dataset", "Item", "Sample", "SampleBatch", "Stat", "Stream", "connect", "order",
-           "__version__"]
+__all__ = ["Batch", "Client", "Dataset", "Item", "Pool", "Sample", "SampleBatch", "Stat", "Stream", "connect",
+           "order", "__version__"]
 
 
 def connect(*args, **kwargs) -> Client:

@@ -17,8 +17,11 @@ trip.
 
 import collections
 import concurrent.futures
+import mmap
 import operator
 import os
+import threading
+import weakref
 
 import torch
 import torch.distributed
@@ -28,12 +31,43 @@ import weka
 
 from . import _cursor
 
-__all__ = ["Dataset", "IterableDataset"]
+__all__ = ["Dataset", "IterableDataset", "pinned_pool"]
+
+_POOL_UNIT = 2 << 20
 
 
 def _as_tensor(item):
     """The file's bytes, not copied: uint8, as long as the file."""
     return torch.frombuffer(item, dtype=torch.uint8) if len(item) else torch.empty(0, dtype=torch.uint8)
+
+
+def _page_lock(memory):
+    """CUDA copies from page-locked memory without a copy of its own before.  Without CUDA: nothing."""
+    if not torch.cuda.is_available():
+        return
+    address = torch.frombuffer(memory, dtype=torch.uint8).data_ptr()
+    runtime = torch.cuda.cudart()
+    error = int(runtime.cudaHostRegister(address, len(memory), 0))
+    if error:
+        raise RuntimeError("CUDA cannot lock %d bytes of memory: error %d" % (len(memory), error))
+    weakref.finalize(memory, runtime.cudaHostUnregister, address)
+
+
+def pinned_pool(client, bytes=64 << 20):
+    """A weka.Pool of this thread's session, in page-locked memory where there is CUDA.
+
+    Tensors over its batches need no pin_memory(): tensor.to("cuda", non_blocking=True) copies from
+    where the appliance has written.  bytes is rounded up to 2 MiB.
+    """
+    bytes = max(-(-operator.index(bytes) // _POOL_UNIT), 1) * _POOL_UNIT
+    fd = os.memfd_create("weka-pool", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        os.ftruncate(fd, bytes)
+        memory = mmap.mmap(fd, bytes)
+        _page_lock(memory)
+        return client.pool_add(memory, fd=fd)
+    finally:
+        os.close(fd)
 
 
 class _Threads:
@@ -128,11 +162,15 @@ class IterableDataset(torch.utils.data.IterableDataset):
     how many batches it has yielded: state_dict(batches=n).  A StatefulDataLoader of torchdata, which
     keeps the state of each worker, goes on with as many workers and ranks as before.
 
+    pin_memory: without workers, batches are read into pinned_pool(dataset.client, pool_bytes), so that
+    tensors over the items are page-locked where there is CUDA.  Worker processes do without, since
+    what they make is copied to the main process: use DataLoader(pin_memory=True) there.
+
     A sample that cannot be read raises its OSError, with the name of its file.
     """
 
     def __init__(self, dataset, batch_size, *, seed=0, shuffle=True, drop_last=False, decode=None, collate=None,
-                 threads=0, ahead=4, rank=None, world=None):
+                 threads=0, ahead=4, rank=None, world=None, pin_memory=False, pool_bytes=64 << 20):
         super().__init__()
         distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
         self.dataset = dataset
@@ -146,13 +184,16 @@ class IterableDataset(torch.utils.data.IterableDataset):
         self.world = operator.index(torch.distributed.get_world_size() if world is None and distributed else world or 1)
         self.rank = operator.index(torch.distributed.get_rank() if rank is None and distributed else rank or 0)
         self._threads = _Threads(threads)
+        self.pin_memory = bool(pin_memory)
+        self.pool_bytes = operator.index(pool_bytes)
+        self._pools = {}  # of this process: by thread
         # Shared with workers that stay from epoch to epoch: the epoch, and the position where it begins.
         self._place = torch.zeros(2, dtype=torch.int64).share_memory_()
         self._begun = 0  # the position from which `_yielded` counts
         self._yielded = 0  # batches of this process's worker since then
         self._worker = (0, 1)
         self._resumed = None  # the state of a worker
-        self._stream(0, self.rank, self.world).close()  # every wrong argument is told at once
+        self._stream(0, self.rank, self.world, pool=None).close()  # every wrong argument is told at once
         self.stats = None  # weka.Stream.stats() of the last stream
 
     @property
@@ -176,8 +217,22 @@ class IterableDataset(torch.utils.data.IterableDataset):
         left, each = len(self.dataset) - position, self.world * self.batch_size
         return left // each if self.drop_last else -(-left // each)
 
+    def __getstate__(self):
+        return dict(self.__dict__, _pools={})
+
+    def _pool(self):
+        """This thread's pool of page-locked memory, or None."""
+        if not self.pin_memory or torch.utils.data.get_worker_info():
+            return None
+        key = (os.getpid(), threading.get_ident())
+        if key not in self._pools:
+            self._pools[key] = pinned_pool(self.dataset.client, self.pool_bytes)
+        return self._pools[key]
+
     def _stream(self, position, rank, world, **kwargs):
         """A stream from a position of the epoch on."""
+        if "pool" not in kwargs:
+            kwargs["pool"] = self._pool()
         place = _cursor.build(self.dataset, self.seed, self.epoch, position, self.shuffle)
         return self.dataset.stream(batch=self.batch_size, seed=self.seed, epoch=self.epoch, rank=rank, world=world,
                                    shuffle=self.shuffle, cursor=place, **{"ahead": self.ahead, **kwargs})

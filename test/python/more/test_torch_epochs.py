@@ -331,3 +331,62 @@ def test_samples_by_number(lent, dataset, workers):
     for wrong in ((dataset, ["/a"]), (None,)):
         with pytest.raises(TypeError):
             weka.torch.Dataset(*wrong)
+
+
+# ---- memory of our own
+
+
+class Cuda:
+    """A CUDA that only writes down what was locked."""
+
+    def __init__(self, error=0):
+        self.locked, self.error = {}, error
+
+    def cudaHostRegister(self, address, size, flags):
+        self.locked[address] = size
+        return self.error
+
+    def cudaHostUnregister(self, address):
+        del self.locked[address]
+
+
+def test_page_locked_batches(clients, dataset, monkeypatch):
+    cuda = Cuda()
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "cudart", lambda: cuda)
+    with connect("shm", pool_bytes=2 << 20) as client:
+        own = client.dataset(dataset.name)
+        data = weka.torch.IterableDataset(own, 16, seed=3, pin_memory=True, pool_bytes=3 << 20)
+        assert not cuda.locked  # nothing is locked before it is used
+        seen = []
+        for epoch in range(2):
+            data.set_epoch(epoch)
+            for samples, _ in data:
+                ((begin, size),) = cuda.locked.items()
+                assert size == 4 << 20
+                assert all(begin <= s.data_ptr() < begin + size for s in samples)
+                seen += [number(s.numpy()) for s in samples]
+            del samples
+        assert seen == numbers(dataset, 3, 0) + numbers(dataset, 3, 1)
+        assert pool_used(client) == 0
+        assert not pickle.loads(pickle.dumps(data))._pools
+    del data, own, client
+    gc.collect()
+    assert not cuda.locked  # unlocked, once the session has let go of it
+
+
+def test_memory_that_cuda_cannot_lock(shm, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "cudart", lambda: Cuda(error=2))
+    with pytest.raises(RuntimeError, match="error 2"):
+        weka.torch.pinned_pool(shm)
+
+
+@pytest.mark.parametrize("kind", ["shm", "tcp"])
+def test_pin_memory_without_cuda(kind, dataset):
+    with connect(kind) as client:
+        data = weka.torch.IterableDataset(client.dataset(dataset.name), 16, seed=4, decode=number, pin_memory=True)
+        loader = torch.utils.data.DataLoader(data, batch_size=None)
+        assert [int(n) for samples, _ in loader for n in samples] == numbers(dataset, 4, 0)
+        loader = torch.utils.data.DataLoader(data, batch_size=None, num_workers=2)
+        assert [int(n) for samples, _ in loader for n in samples] == numbers(dataset, 4, 0)
