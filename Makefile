@@ -48,7 +48,7 @@ say      = $(if $(V),,@printf '  %-5s %s\n' $(1) $(2))
 programs :=
 include nvme/nvme.mk meta/meta.mk fabric/fabric.mk appliance/appliance.mk
 layers   := base nvme $(nvme) meta $(meta) fabric $(fabric) client-lib client-lib/dataset $(appliance)
-include $(foreach l,$(filter-out nvme meta fabric,$(layers)) appliance/ctl,$(l)/$(notdir $(l)).mk) $(wildcard bench/bench.mk) test/test.mk
+include $(foreach l,$(filter-out nvme meta fabric,$(layers)) appliance/ctl client-lib/mount,$(l)/$(notdir $(l)).mk) $(wildcard bench/bench.mk) test/test.mk
 
 # ---- flags ----------------------------------------------------------------------
 
@@ -263,7 +263,7 @@ sealed: $(all_libs)
 
 # What may include what, for test/tidy.sh: "folder or file=folders".
 print-uses:
-	@printf '%s\n' $(foreach l,$(layers) appliance/ctl bench test,'$(l)=$($(l)_uses)') \
+	@printf '%s\n' $(foreach l,$(layers) appliance/ctl client-lib/mount bench test,'$(l)=$($(l)_uses)') \
 		$(foreach p,$(programs),$(foreach s,$($(p)_main) $($(p)_srcs),'$(s)=$($(p)_uses)'))
 .PHONY: print-uses
 
@@ -288,7 +288,7 @@ bench-instructions:
 	$(Q)BUILD='$(BUILD)' ./bench/instructions.sh
 	$(Q)BUILD='$(BUILD)' ./bench/instructions_store.sh
 
-man_pages := $(wildcard $(foreach l,$(layers) appliance/ctl appliance/image bench,$(l)/*.[1-8]))
+man_pages := $(wildcard $(foreach l,$(layers) appliance/ctl client-lib/mount appliance/image bench,$(l)/*.[1-8]))
 units     := $(wildcard appliance/*/*.service)
 # Alerts and a dashboard, and the licence of what the page has from others.
 monitoring := appliance/http/weka.rules.yml appliance/http/weka-dashboard.json
