@@ -733,7 +733,7 @@ enum meta_damage_kind {
 struct meta_damage_stat {
 	uint64_t files, blocks;
 	uint64_t unreachable_files, unreachable_blocks; /* ... of which no other block is damaged */
-	uint64_t pages;
+	uint64_t pages, unreachable_pages;              /* the latter only if a read has met them */
 	bool complete; /* the last round has checked everything, and no entry was dropped */
 };
 

@@ -224,6 +224,7 @@ struct meta__fresh;
 struct meta__lend;
 struct meta__made;
 struct meta__op_rows;
+struct meta__page_want;
 
 /*
  * Questions of lower rooms to higher ones, which know the answers.  meta.c fills it in.
@@ -235,6 +236,9 @@ struct meta__above {
 	bool (*start)(struct meta *m, struct meta_op *op); /* meta_op_start() */
 	/* This block of a file is not what was written there: the scrub looks at it. */
 	void (*suspect)(struct meta *m, const struct meta_handle *file, uint64_t block);
+	/* An operation that looked for this key could not read this page of the index. */
+	void (*suspect_page)(struct meta *m, const struct meta__page_want *page,
+			     const struct meta_key *key);
 };
 
 struct meta {
@@ -371,11 +375,11 @@ static inline void meta__frame_seq_set(struct meta__frame *f, uint64_t seq)
 
 /* The frame of the page at baddr if it is in memory and readable, else NULL. */
 struct meta__frame *meta__cache_find(struct meta *m, uint64_t baddr);
-/* Read it, on behalf of op (which gets one more in op->misses; when the page is here,
- * meta__op_page_done() takes it off again), or of nobody.  0: wait for op->misses to be 0.
- * -EBUSY: no frame can be had now, try again later.  -EIO: no such place. */
+/* Read it, on behalf of op, which looks for key (op gets one more in op->misses; when the page is
+ * here, meta__op_page_done() takes it off again), or of nobody: NULL, NULL.  0: wait for op->misses
+ * to be 0.  -EBUSY: no frame can be had now, try again later.  -EIO: no such place. */
 int meta__cache_want(struct meta *m, uint32_t shard, uint32_t level, uint64_t baddr, uint64_t gen,
-		     struct meta_op *op);
+		     struct meta_op *op, const struct meta_key *key);
 /* Frames that new dirty pages could take now, within the limit of dirty pages. */
 uint32_t meta__cache_room(const struct meta *m);
 /* ... what that limit is. */

@@ -69,6 +69,8 @@ static const char *reason(const struct meta_damaged *d, uint64_t unreachable)
 	const uint32_t bad = 1u << META_DAMAGE_SUM | 1u << META_DAMAGE_PAGE;
 
 	ASSERT(d->kinds != 0);
+	if (d->kinds == (1u << META_DAMAGE_PAGE | 1u << META_DAMAGE_UNREACHABLE))
+		return "unreachable";
 	if (d->kinds & 1u << META_DAMAGE_PAGE)
 		return "index";
 	if (d->kinds & bad)
@@ -98,7 +100,7 @@ static void put_entry(struct app_op *op, const struct meta_damaged *d, uint64_t 
 			put(p, "%s%u", between, i);
 			between = ",";
 		}
-	put(p, "]}");
+	put(p, d->kinds & 1u << META_DAMAGE_PAGE ? "],\"index\":true}" : "]}");
 }
 
 /* ---- on the store's core ------------------------------------------------------------------- */
@@ -160,10 +162,12 @@ void app_damage_listed(struct app_core *core, struct meta_scrub *of,
 	(void)meta_scrub_damaged(of, &stat);
 	put(p,
 	    ",\"files\":%llu,\"blocks\":%llu,\"unreachable_files\":%llu,"
-	    "\"unreachable_blocks\":%llu,\"pages\":%llu,\"complete\":%s}",
+	    "\"unreachable_blocks\":%llu,\"pages\":%llu,\"unreachable_pages\":%llu,"
+	    "\"complete\":%s}",
 	    (unsigned long long)stat.files, (unsigned long long)stat.blocks,
 	    (unsigned long long)stat.unreachable_files, (unsigned long long)stat.unreachable_blocks,
-	    (unsigned long long)stat.pages, stat.complete ? "true" : "false");
+	    (unsigned long long)stat.pages, (unsigned long long)stat.unreachable_pages,
+	    stat.complete ? "true" : "false");
 	answer(core, 0);
 }
 

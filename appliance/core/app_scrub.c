@@ -170,6 +170,16 @@ static bool may_go_on(const struct app_core *core, const struct app_scrub *s)
 	return s->rate && !core->failing.doubted;
 }
 
+/* An errand that comes before the next burst is due reads nothing else. */
+static void burst_begin(const struct app_core *core, struct app_scrub *s)
+{
+	const bool rests = core->now_ns < s->next_ns;
+
+	s->next_ns = max_u64(s->next_ns, core->now_ns); /* (3) */
+	s->until_ns = s->next_ns + (rests ? 0 : NS_PER_S / BURSTS_PER_S);
+	ASSERT(s->until_ns <= core->now_ns + NS_PER_S / BURSTS_PER_S || rests); /* (3) */
+}
+
 void app_scrub_turn(struct app_core *core)
 {
 	struct app_scrub *s = core->scrub;
@@ -190,9 +200,7 @@ void app_scrub_turn(struct app_core *core)
 	op->session = &s->session;
 	s->session.ops++;
 	s->under_way = true;
-	s->next_ns = core->now_ns; /* (3) */
-	s->until_ns = core->now_ns + NS_PER_S / BURSTS_PER_S;
-	ASSERT(s->next_ns >= core->now_ns && s->next_ns < s->until_ns); /* (3) */
+	burst_begin(core, s);
 	app_op_run(op);
 }
 

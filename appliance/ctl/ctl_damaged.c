@@ -40,6 +40,14 @@ static const char *words_of(const char *damage)
 	return "damaged in a way that this wekactl does not know";
 }
 
+static const char *words_of_page(const char *damage)
+{
+	if (strcmp(damage, "unreachable") == 0)
+		return "a page of the index, with names and files below it, on a drive that has "
+		       "failed";
+	return words_of(damage);
+}
+
 static json_int_t num(const json_t *o, const char *key)
 {
 	return json_integer_value(json_object_get(o, key));
@@ -56,7 +64,10 @@ static void print_drives(const json_t *entry)
 
 static void print_entry(const json_t *entry)
 {
-	const char *damage = json_string_value(json_object_get(entry, "damage"));
+	const char *said = json_string_value(json_object_get(entry, "damage"));
+	const char *damage = said ? said : "";
+	const bool page =
+		json_is_true(json_object_get(entry, "index")) || strcmp(damage, "index") == 0;
 	const json_int_t blocks = num(entry, "blocks"), first = num(entry, "first");
 	char *path = path_of(entry);
 
@@ -65,8 +76,8 @@ static void print_entry(const json_t *entry)
 	else
 		printf("(without a name, %s)", json_string_value(json_object_get(entry, "handle")));
 	free(path);
-	printf(": %s", words_of(damage ? damage : ""));
-	if (!damage || strcmp(damage, "index") != 0)
+	printf(": %s", page ? words_of_page(damage) : words_of(damage));
+	if (!page)
 		printf(": %" JSON_INTEGER_FORMAT " block%s, the first %" JSON_INTEGER_FORMAT,
 		       blocks, blocks == 1 ? "" : "s", first);
 	print_drives(entry);
@@ -101,8 +112,10 @@ static void print_sum(const struct ctl *c, const json_t *page)
 	fprintf(stderr,
 		"%" JSON_INTEGER_FORMAT " damaged files, %" JSON_INTEGER_FORMAT
 		" on drives that have failed, %" JSON_INTEGER_FORMAT
-		" damaged pages of the index%s\n",
+		" damaged pages of the index, %" JSON_INTEGER_FORMAT
+		" on drives that have failed%s\n",
 		num(page, "files"), num(page, "unreachable_files"), num(page, "pages"),
+		num(page, "unreachable_pages"),
 		complete ? "" : "; there may be more: the scrub has not looked at everything");
 }
 

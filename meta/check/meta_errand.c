@@ -4,6 +4,7 @@
  *
  *   suspects   blocks of a file that a read found damaged, or that a client reported: read and
  *              compared here, so that no report is trusted
+ *              (meta_errand_page.c: pages of the index that an operation could not read)
  *   a sweep    removes entries of the table of damage whose file is gone, or was rewritten
  *   a list     entry by entry: is it still damaged, and what is the file's name now?
  *
@@ -109,6 +110,15 @@ static bool same_block(const struct meta__damage *d, const void *value, uint32_t
 	return false;
 }
 
+/* It was only out of reach, and its drive answers again. */
+static bool is_back(const struct meta_scrub *s, const struct meta__damage *d)
+{
+	const uint32_t page = 1u << META_DAMAGE_PAGE, far = 1u << META_DAMAGE_UNREACHABLE;
+
+	ASSERT(d->used);
+	return (d->kinds | page) == (far | page) && d->kinds & far && !(d->drives & s->unreachable);
+}
+
 static enum still look_at(struct meta_scrub *s, const struct meta__damage *d)
 {
 	const struct meta_key key =
@@ -119,10 +129,10 @@ static enum still look_at(struct meta_scrub *s, const struct meta__damage *d)
 
 	ASSERT(d->used);
 	ASSERT(!s->reading);
-	if (d->kinds & 1u << META_DAMAGE_PAGE)
-		return STILL_SO; /* known to rounds only */
-	if (d->kinds == 1u << META_DAMAGE_UNREACHABLE && !(d->drives & s->unreachable))
+	if (is_back(s, d))
 		return STILL_NOT;
+	if (d->kinds & 1u << META_DAMAGE_PAGE)
+		return STILL_SO; /* only a round finds out */
 	switch (meta__scrub_walk(s, meta__dir_shard(s->m, d->file.dir), &key, false, &at)) {
 	case SCRUB_READ:
 		return STILL_READ;
@@ -285,13 +295,15 @@ bool meta_scrub_has_errand(const struct meta_scrub *s)
 {
 	ASSERT(s->suspect_head - s->suspect_tail <= META__SUSPECTS);
 	return s->has_line || s->naming.on || s->checking || s->listed || s->sweeping ||
-	       s->suspect_head != s->suspect_tail;
+	       s->suspect_head != s->suspect_tail || meta__has_suspect_page(s);
 }
 
 bool meta__errand_step(struct meta_scrub *s, enum meta_scrub_next *out)
 {
 	ASSERT(!s->checking);
 	ASSERT(!s->has_line);
+	if (meta__suspect_page_step(s, out))
+		return true;
 	if (s->listed)
 		*out = list_step(s);
 	else if (s->sweeping)

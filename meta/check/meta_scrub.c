@@ -92,12 +92,19 @@ void meta_scrub_unreachable(struct meta_scrub *s, uint64_t drives)
 
 /* ---- findings ----------------------------------------------------------------------- */
 
-static bool was_told(struct meta_scrub *s, uint64_t baddr, uint64_t id)
+bool meta__scrub_is_told(const struct meta_scrub *s, uint64_t baddr, uint64_t id)
 {
 	ASSERT(s->told_count <= META__SCRUB_TOLD);
 	for (uint32_t i = 0; i < s->told_count; i++)
 		if (s->told[i].baddr == baddr && s->told[i].id == id)
 			return true;
+	return false;
+}
+
+static bool was_told(struct meta_scrub *s, uint64_t baddr, uint64_t id)
+{
+	if (meta__scrub_is_told(s, baddr, id))
+		return true;
 	if (s->told_count == META__SCRUB_TOLD)
 		return true; /* enough has been said; they are counted */
 	s->told[s->told_count].baddr = baddr;

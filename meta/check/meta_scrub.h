@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* Between meta_scrub.c, meta_scrub_walk.c, meta_scrub_name.c and meta_errand.c. */
+/* Between meta_scrub.c, meta_scrub_walk.c, meta_scrub_name.c, meta_errand.c, meta_errand_page.c. */
 #ifndef META_SCRUB_H
 #define META_SCRUB_H
 
@@ -13,6 +13,7 @@
 #define META__SCRUB_PATH      (META_PATH_MAX + 1u) /* of a longer path only the end is known */
 #define META__SCRUB_LINE_PATH 320u /* of a line: the end of a longer path stands there */
 #define META__SUSPECTS        256u
+#define META__SUSPECT_PAGES   16u
 #define META__SUSPECT_BLOCKS  (1u << 20) /* of one: a larger piece is left to the round */
 
 /* A page of each level: read from a drive, and whether it matches its parent. */
@@ -98,6 +99,12 @@ struct meta__suspect {
 	uint64_t block, nblocks;
 };
 
+/* A page of the index that an operation could not read when it looked for this key. */
+struct meta__suspect_page {
+	struct meta__page_want page;
+	struct meta_key key;
+};
+
 struct meta_scrub {
 	struct meta *m;
 	struct meta__scrub_page page[META_PAGE_LEVELS_MAX];
@@ -120,6 +127,9 @@ struct meta_scrub {
 	bool checking; /* `check` is looked at, the round's cursor is put aside */
 	struct meta__suspect check;
 	struct meta__scrub_cursor aside;
+	struct meta__suspect_page suspect_page[META__SUSPECT_PAGES]; /* meta_errand_page.c */
+	uint32_t suspect_page_head, suspect_page_tail;
+	bool page_checking; /* the walk is to the oldest of them, not the round's */
 	bool sweeping;
 	uint32_t sweep_at;
 	struct meta_damaged *listed; /* the caller's; NULL: no list is wanted */
@@ -143,6 +153,10 @@ struct meta_scrub {
 enum meta__scrub_walk meta__scrub_walk(struct meta_scrub *s, uint32_t shard,
 				       const struct meta_key *key, bool verify,
 				       struct meta__scrub_place *out);
+/* Walks to a page that an operation could not read.  SCRUB_READ as above; SCRUB_DAMAGED: recorded;
+ * SCRUB_EMPTY: the page is good, or no longer part of the tree. */
+enum meta__scrub_walk meta__scrub_page(struct meta_scrub *s, const struct meta__page_want *suspect,
+				       const struct meta_key *key);
 /* The page that it wanted is here. */
 void meta__scrub_page_done(struct meta_scrub *s, const void *bytes, int status);
 
@@ -150,6 +164,8 @@ void meta__scrub_page_done(struct meta_scrub *s, const void *bytes, int status);
 
 /* Found; said once, by name. */
 void meta__scrub_found(struct meta_scrub *s, const struct meta__scrub_bad *bad, uint64_t id);
+/* Has this damage been reported? */
+bool meta__scrub_is_told(const struct meta_scrub *s, uint64_t baddr, uint64_t id);
 
 /* ---- meta_scrub_heads.c ------------------------------------------------------------- */
 
@@ -182,5 +198,14 @@ bool meta__check_goes_on(const struct meta_scrub *s, const struct meta_key *key)
 void meta__listed(struct meta_scrub *s, const char *path, uint32_t len);
 /* Lists and sweeps.  False: there is nothing of that kind to do. */
 bool meta__errand_step(struct meta_scrub *s, enum meta_scrub_next *out);
+
+/* ---- meta_errand_page.c ------------------------------------------------------------- */
+
+/* An operation that looked for key could not read this page: the page is looked at soon. */
+void meta__suspect_page(struct meta_scrub *s, const struct meta__page_want *page,
+			const struct meta_key *key);
+bool meta__has_suspect_page(const struct meta_scrub *s);
+/* One step.  False: there is no such page. */
+bool meta__suspect_page_step(struct meta_scrub *s, enum meta_scrub_next *out);
 
 #endif

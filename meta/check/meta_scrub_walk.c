@@ -44,21 +44,33 @@ static const struct meta__frame *frame_of(struct meta *m, const struct meta__pag
 }
 
 static void found_page(struct meta_scrub *s, const struct meta__page_want *want,
-		       const struct meta__scrub_bad *bad)
+		       const struct meta_key *key, bool unreachable)
 {
 	const struct meta__damage_find find = {
-		.file = { .dir = bad->file.dir, .uniq = want->baddr },
+		.file = { .dir = meta__key_dir(key), .uniq = want->baddr },
 		.kind = META_DAMAGE_PAGE,
 		.block = want->level,
 		.nblocks = 1,
 		.baddr = want->baddr,
 		.id = (uint32_t)want->gen,
 		.round = s->round,
-		.by_scrub = true,
+		.by_scrub = !s->page_checking,
+		.unreachable = unreachable,
 	};
 
-	ASSERT(bad->page);
+	ASSERT(want->level < META_PAGE_LEVELS_MAX);
 	(void)meta__damage_add(&s->damages, &find);
+}
+
+/* Returns true if the page has been counted in this round; else it is counted now. */
+static bool is_seen(struct meta__scrub_page *p, const struct meta__page_want *want)
+{
+	ASSERT(want->baddr != 0);
+	if (p->seen_baddr == want->baddr && p->seen_gen == want->gen)
+		return true;
+	p->seen_baddr = want->baddr;
+	p->seen_gen = want->gen;
+	return false;
 }
 
 static void believe(struct meta_scrub *s, struct meta__scrub_page *p,
@@ -74,25 +86,25 @@ static void believe(struct meta_scrub *s, struct meta__scrub_page *p,
 	};
 
 	ASSERT(p == &s->page[want->level]);
-	if (p->seen_baddr == want->baddr && p->seen_gen == want->gen)
-		return; /* in this round, already */
-	p->seen_baddr = want->baddr;
-	p->seen_gen = want->gen;
-	s->stat.bad_pages++;
-	found_page(s, want, &bad);
+	if (!s->page_checking && is_seen(p, want))
+		return;
+	s->stat.bad_pages += !s->page_checking;
+	found_page(s, want, key, false);
 	meta__scrub_found(s, &bad, want->gen);
 }
 
-/* Counts a page on a drive that cannot be reached, once a round. */
+/* Counts a page on a drive that cannot be reached, once a round.  The list has such pages only if a
+ * read has met them: there may be more of them than it has entries. */
 static void miss(struct meta_scrub *s, struct meta__scrub_page *p,
-		 const struct meta__page_want *want)
+		 const struct meta__page_want *want, const struct meta_key *key)
 {
 	ASSERT(p == &s->page[want->level]);
-	if (p->seen_baddr == want->baddr && p->seen_gen == want->gen)
-		return;
-	p->seen_baddr = want->baddr;
-	p->seen_gen = want->gen;
-	s->stat.unreachable_pages++;
+	if (!s->page_checking)
+		s->stat.unreachable_pages += !is_seen(p, want);
+	else if (s->damages.stat.unreachable_pages < META__DAMAGE_PAGES)
+		found_page(s, want, key, true);
+	else
+		s->damages.overflow++;
 }
 
 static enum meta__scrub_walk read_page(struct meta_scrub *s, const struct meta__page_want *want)
@@ -120,7 +132,7 @@ static const uint8_t *bytes_of(struct meta_scrub *s, const struct meta__page_wan
 		return p->bytes;
 	if (s->unreachable >> META_BADDR_DRIVE(want->baddr) & 1) {
 		if (verify)
-			miss(s, p, want);
+			miss(s, p, want, key);
 		*how = SCRUB_DAMAGED;
 		return f ? f->page : NULL;
 	}
@@ -134,27 +146,40 @@ static const uint8_t *bytes_of(struct meta_scrub *s, const struct meta__page_wan
 	return f ? f->page : NULL;
 }
 
-enum meta__scrub_walk meta__scrub_walk(struct meta_scrub *s, uint32_t shard,
-				       const struct meta_key *key, bool verify,
-				       struct meta__scrub_place *out)
+/* The walk has come to the level of a page that a read could not get; `lo` is that page's first
+ * key.  SCRUB_EMPTY: the tree has another page there, or the page is good. */
+static enum meta__scrub_walk judge(struct meta_scrub *s, const struct meta__page_want *want,
+				   const struct meta__page_want *suspect, const struct meta_key *lo)
+{
+	enum meta__scrub_walk how = SCRUB_EMPTY;
+
+	ASSERT(s->page_checking);
+	ASSERT(want->level == suspect->level);
+	if (want->baddr == suspect->baddr && want->gen == suspect->gen && !frame_of(s->m, want))
+		(void)bytes_of(s, want, lo, true, &how);
+	return how;
+}
+
+/* With a suspect: to that page, else to the leaf. */
+static enum meta__scrub_walk walk(struct meta_scrub *s, uint32_t shard, const struct meta_key *key,
+				  bool verify, const struct meta__page_want *suspect,
+				  struct meta__scrub_place *out)
 {
 	const struct meta__shard *of = &s->m->shard[shard];
-	struct meta__page_want want = { .shard = shard };
+	struct meta__page_want want = { of->root_baddr, of->root_gen, shard, 0 };
 	enum meta__scrub_walk how = SCRUB_LEAF;
+	struct meta_key lo = { { 0, 0, 0 } };
 
-	*out = (struct meta__scrub_place){ 0 };
-	if (!meta__may_look(s->m, shard))
-		return SCRUB_AWAY;
 	ASSERT(of->height <= META_PAGE_LEVELS_MAX);
-	want.baddr = of->root_baddr;
-	want.gen = of->root_gen;
-	if (of->height == 0)
+	if (of->height == 0 || (suspect && suspect->level >= of->height))
 		return SCRUB_EMPTY;
 	for (uint32_t level = of->height - 1;; level--) {
 		const uint8_t *bytes;
 		uint32_t i;
 
 		want.level = level;
+		if (suspect && level == suspect->level)
+			return judge(s, &want, suspect, &lo);
 		bytes = bytes_of(s, &want, key, verify, &how);
 		if (!bytes)
 			return how;
@@ -163,6 +188,8 @@ enum meta__scrub_walk meta__scrub_walk(struct meta_scrub *s, uint32_t shard,
 			return SCRUB_LEAF;
 		}
 		i = meta__inner_find(bytes, key);
+		if (i > 0)
+			lo = meta__inner_key(bytes, i);
 		if (i + 1 < meta__page_count(bytes)) {
 			out->has_hi = true;
 			out->hi = meta__inner_key(bytes, i + 1);
@@ -174,6 +201,28 @@ enum meta__scrub_walk meta__scrub_walk(struct meta_scrub *s, uint32_t shard,
 			return SCRUB_DAMAGED;
 		}
 	}
+}
+
+enum meta__scrub_walk meta__scrub_walk(struct meta_scrub *s, uint32_t shard,
+				       const struct meta_key *key, bool verify,
+				       struct meta__scrub_place *out)
+{
+	ASSERT(shard < s->m->nshards);
+	ASSERT(!s->page_checking);
+	*out = (struct meta__scrub_place){ 0 };
+	return meta__may_look(s->m, shard) ? walk(s, shard, key, verify, NULL, out) : SCRUB_AWAY;
+}
+
+enum meta__scrub_walk meta__scrub_page(struct meta_scrub *s, const struct meta__page_want *suspect,
+				       const struct meta_key *key)
+{
+	struct meta__scrub_place none = { 0 };
+
+	ASSERT(suspect->shard < s->m->nshards);
+	ASSERT(s->page_checking);
+	if (!meta__may_look(s->m, suspect->shard))
+		return SCRUB_AWAY;
+	return walk(s, suspect->shard, key, false, suspect, &none);
 }
 
 static void count(struct meta_scrub *s, struct meta__scrub_page *p)

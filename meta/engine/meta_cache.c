@@ -551,7 +551,8 @@ void meta__frame_io(struct meta *m, struct meta__frame *f, enum meta_io_op op,
 	}
 }
 
-static int wait_for(struct meta *m, struct meta__frame *f, struct meta_op *op)
+static int wait_for(struct meta *m, struct meta__frame *f, struct meta_op *op,
+		    const struct meta_key *key)
 {
 	struct meta__cache *c = m->cache;
 	struct list *pos, *l;
@@ -566,6 +567,7 @@ static int wait_for(struct meta *m, struct meta__frame *f, struct meta_op *op)
 	if (!l) /* it runs again when one of its other pages is here, or soon */
 		return op->misses > 0 ? 0 : -EBUSY;
 	list_entry(l, struct meta__waiter, link)->op = op;
+	list_entry(l, struct meta__waiter, link)->key = *key;
 	list_push_back(&f->waiters, l);
 	op->misses++;
 	return 0;
@@ -603,12 +605,13 @@ static void describe(struct meta__frame *f, uint32_t shard, uint32_t level, uint
 }
 
 int meta__cache_want(struct meta *m, uint32_t shard, uint32_t level, uint64_t baddr, uint64_t gen,
-		     struct meta_op *op)
+		     struct meta_op *op, const struct meta_key *key)
 {
 	struct meta__cache *c = m->cache;
 	struct meta__frame *f;
 
 	DASSERT(shard < m->nshards);
+	DASSERT(!op || key);
 	DASSERT(level < META_PAGE_LEVELS_MAX);
 	if (unlikely(m->home)) {
 		c->missed = true;
@@ -621,7 +624,7 @@ int meta__cache_want(struct meta *m, uint32_t shard, uint32_t level, uint64_t ba
 	f = lookup(c, baddr);
 	if (f) {
 		ASSERT(f->state == FRAME_READING);
-		return wait_for(m, f, op);
+		return wait_for(m, f, op, key);
 	}
 	if (c->count[FRAME_READING] + c->fresh_count >= reading_max(c)) {
 		/* (3); a page that no waiter came back for is kept no longer */
@@ -646,7 +649,7 @@ int meta__cache_want(struct meta *m, uint32_t shard, uint32_t level, uint64_t ba
 		list_push_front(&c->free, &f->link);
 		return -EIO;
 	}
-	if (wait_for(m, f, op)) {
+	if (wait_for(m, f, op, key)) {
 		list_push_front(&c->free, &f->link);
 		return -EBUSY;
 	}
@@ -722,6 +725,10 @@ void meta__cache_io_done(struct meta *m, struct meta__io *x)
 	}
 	if (why) {
 		bad_page(m, f, why);
+		if (!list_empty(&waiters))
+			m->above->suspect_page(
+				m, &want,
+				&list_entry(waiters.next, struct meta__waiter, link)->key);
 		f->fresh = 0;
 		meta__frame_free(m, f);
 		if (unlikely(x->io.lost)) /* a drive that nothing stops: the frame is its own */

@@ -63,9 +63,13 @@ uint32_t meta__damage_of(const struct meta__damages *t, const struct meta_handle
 static void account(struct meta__damages *t, const struct meta__damage *d, bool in)
 {
 	const uint64_t one = in ? 1 : UINT64_MAX, blocks = in ? d->blocks : -d->blocks;
-	const bool bad = d->kinds & ~(1u << META_DAMAGE_UNREACHABLE);
+	const uint32_t page = 1u << META_DAMAGE_PAGE, far = 1u << META_DAMAGE_UNREACHABLE;
+	const bool bad = d->kinds & ~far;
 
-	if (d->kinds & 1u << META_DAMAGE_PAGE) {
+	if (d->kinds == (page | far)) {
+		ASSERT(in || t->stat.unreachable_pages > 0); /* (2) */
+		t->stat.unreachable_pages += one;
+	} else if (d->kinds & page) {
 		ASSERT(in || t->stat.pages > 0); /* (2) */
 		t->stat.pages += one;
 	} else if (bad) {
@@ -113,7 +117,8 @@ static uint32_t make(struct meta__damages *t, const struct meta_handle *file)
 /* (3): forgets earlier findings about the file. */
 static bool is_new_look(const struct meta__damage *d, const struct meta__damage_find *f)
 {
-	return d->blocks == 0 || d->round != f->round || (f->by_scrub && !d->by_scrub);
+	return d->blocks == 0 || f->kind == META_DAMAGE_PAGE || d->round != f->round ||
+	       (f->by_scrub && !d->by_scrub);
 }
 
 uint32_t meta__damage_add(struct meta__damages *t, const struct meta__damage_find *f)
@@ -147,6 +152,7 @@ uint32_t meta__damage_add(struct meta__damages *t, const struct meta__damage_fin
 	ASSERT(f->block < d->end);
 	d->drives |= 1ull << META_BADDR_DRIVE(f->baddr);
 	d->kinds |= (uint8_t)(1u << f->kind);
+	d->kinds |= (uint8_t)(f->unreachable ? 1u << META_DAMAGE_UNREACHABLE : 0);
 	d->round = f->round;
 	d->by_scrub = f->by_scrub;
 	account(t, d, true);

@@ -10,6 +10,7 @@
 
 #define META__DAMAGE_MAX     65536u
 #define META__DAMAGE_BUCKETS 16384u
+#define META__DAMAGE_PAGES   1024u /* pages that cannot be reached; files need the other entries */
 #define META__DAMAGE_NONE    UINT32_MAX
 
 struct meta__damage {
@@ -48,6 +49,7 @@ struct meta__damage_find {
 	uint32_t id;
 	uint64_t round;
 	bool by_scrub;
+	bool unreachable; /* a page: its drive has failed, it may be whole */
 };
 
 must_check int meta__damages_init(struct meta__damages *t);

@@ -86,7 +86,7 @@ int meta__tree_walk(struct meta *m, struct meta_op *op, uint32_t shard, const st
 		struct meta__frame *f = meta__cache_find(m, baddr);
 
 		if (!f) {
-			int err = meta__cache_want(m, shard, l, baddr, gen, op);
+			int err = meta__cache_want(m, shard, l, baddr, gen, op, key);
 
 			return err ? err : -EAGAIN;
 		}
@@ -225,7 +225,8 @@ void meta__tree_ahead(struct meta *m, uint32_t shard, const struct meta_key *key
 	for (uint32_t i = meta__inner_find(at->frame->page, key) + 1;
 	     leaves > 0 && i < meta__page_count(at->frame->page); i++, leaves--) {
 		meta__inner_child(at->frame->page, i, &baddr, &gen);
-		if (!meta__cache_find(m, baddr) && meta__cache_want(m, shard, 0, baddr, gen, NULL))
+		if (!meta__cache_find(m, baddr) &&
+		    meta__cache_want(m, shard, 0, baddr, gen, NULL, NULL))
 			return; /* no frame for it now: it was a guess only */
 	}
 }

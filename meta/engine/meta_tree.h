@@ -10,6 +10,7 @@
 struct meta__waiter {
 	struct list link; /* of the frame it waits for, else of the free ones */
 	struct meta_op *op;
+	struct meta_key key; /* that op looked for */
 };
 
 struct meta__cache {

@@ -10,6 +10,7 @@
  *  (2) A turn gathers before it sends: operations run first, then the log closes its block
  *      [test_meta_log:one_turn_is_one_block_by_fua].
  */
+#include "meta/check/meta_scrub.h"
 #include "meta/engine/meta_self_check.h"
 #include "meta/engine/meta_lend.h"
 #include "meta/engine/meta_ops.h"
@@ -100,11 +101,20 @@ static void suspect(struct meta *m, const struct meta_handle *file, uint64_t blo
 		(void)meta_scrub_suspect(m->scrub, file, block, 1);
 }
 
+static void suspect_page(struct meta *m, const struct meta__page_want *page,
+			 const struct meta_key *key)
+{
+	ASSERT(!m->scrub || m->mounted);
+	if (m->scrub)
+		meta__suspect_page(m->scrub, page, key);
+}
+
 static const struct meta__above above = {
 	.collection_hopes = meta__collect_hopes,
 	.collection_busy = meta__collect_busy,
 	.start = meta_op_start,
 	.suspect = suspect,
+	.suspect_page = suspect_page,
 };
 
 /* ---- making and ending ----------------------------------------------------- */

@@ -50,6 +50,8 @@ static struct {
 	uint64_t collected;  /* collection has just read this page */
 	uint64_t flip_baddr; /* reads of this page have a flipped bit, so many times */
 	uint32_t flips;
+	uint32_t suspects; /* pages that nobody could read */
+	struct meta__page_want suspect;
 	int page_status;
 	uint32_t page_done;
 	struct rand_state rand;
@@ -439,10 +441,22 @@ static inline void d_pump(void)
 
 /* ---- a world's begin and end ---- */
 
+static void d_suspect_page(struct meta *m, const struct meta__page_want *page,
+			   const struct meta_key *key)
+{
+	(void)m;
+	(void)key;
+	d.suspects++;
+	d.suspect = *page;
+}
+
+static const struct meta__above d_above = { .suspect_page = d_suspect_page };
+
 static inline void d_open(uint32_t frames)
 {
 	struct meta *m = &d.m;
 
+	m->above = &d_above;
 	m->conf.ndrives = 2;
 	m->conf.drive[0].nblocks = (uint64_t)D_PAGES * META_PAGE_BLOCKS;
 	m->conf.drive[0].volatile_cache = true;

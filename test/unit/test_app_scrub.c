@@ -169,6 +169,61 @@ Test(app_scrub, small_store_rests_between_rounds)
 	cr_assert_geq(w.power.now_ns - began_ns, 60 * NS_PER_S);
 }
 
+/* A suspect is read soon; this neither begins the next round nor takes part in it. */
+Test(app_scrub, an_errand_does_not_end_the_rest)
+{
+	const struct meta_handle nobody = { .dir = META_ROOT_DIR, .hash = 1, .uniq = 1 };
+	struct sim_call *none[1];
+	uint64_t began_ns;
+
+	begin(1ull << 40);
+	began_ns = w.power.now_ns;
+	until_round(1);
+	cr_assert(app_suspect(w.core, &nobody, 0, 1));
+	until_round(2);
+	cr_assert_geq(w.power.now_ns - began_ns, 60 * NS_PER_S);
+	while (w.core->suspects_new)
+		(void)sim_world_step(&w, none, 0);
+}
+
+/* Returns how long the first round takes with an errand every `every_ns`; 0: none. */
+static uint64_t round_with_errands(uint64_t rate, uint64_t every_ns)
+{
+	struct meta_handle nobody = { .dir = META_ROOT_DIR, .hash = 1 };
+	struct sim_call *none[1];
+	uint64_t begin_ns, next_ns;
+	struct app_core_stat s;
+
+	begin(rate);
+	begin_ns = next_ns = w.power.now_ns;
+	for (uint32_t i = 0; stat().scrub_rounds < 1; i++) {
+		cr_assert_lt(i, 1000000);
+		if (every_ns && w.power.now_ns >= next_ns) {
+			nobody.uniq++;
+			cr_assert(app_suspect(w.core, &nobody, 0, 1));
+			next_ns = w.power.now_ns + every_ns;
+		}
+		(void)sim_world_step(&w, none, 0);
+		s = stat();
+		cr_assert_leq(bytes_of(&s), (w.power.now_ns - begin_ns) * rate / NS_PER_S + rate +
+						    2ull * META_SCRUB_BLOCKS_MAX * BLOCK_SIZE);
+	}
+	cr_assert(!every_ns || nobody.uniq > 10);
+	return w.power.now_ns - begin_ns;
+}
+
+/* Errands several times a second: a round takes as long as without them. */
+Test(app_scrub, errands_neither_hurry_a_round_nor_delay_it)
+{
+	const uint64_t rate = 256u << 10, alone_ns = round_with_errands(rate, 0);
+	uint64_t with_ns;
+
+	end();
+	with_ns = round_with_errands(rate, NS_PER_S / 5);
+	cr_assert_leq(with_ns, alone_ns + 2 * NS_PER_S);
+	cr_assert_geq(with_ns + 2 * NS_PER_S, alone_ns);
+}
+
 Test(app_scrub, none_is_wanted_none_is_there)
 {
 	struct sim_call *none[1];

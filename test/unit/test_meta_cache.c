@@ -43,7 +43,7 @@ static void make_upper(uint64_t *baddr)
 
 static int want(uint64_t baddr, struct meta_op *op)
 {
-	return meta__cache_want(&d.m, 0, 0, baddr, 9, op);
+	return meta__cache_want(&d.m, 0, 0, baddr, 9, op, &zero);
 }
 
 Test(meta_cache, one_read_serves_all_who_wait)
@@ -110,6 +110,9 @@ Test(meta_cache, a_page_that_is_wrong_twice_is_an_error_that_names_it)
 	d_pump();
 	cr_assert_eq(d.page_status, -EIO);
 	cr_assert_eq(op.misses, 0);
+	cr_assert_eq(d.suspects, 1);
+	cr_assert_eq(d.suspect.baddr, baddr);
+	cr_assert_eq(d.suspect.gen, 9);
 	cr_assert_null(meta__cache_find(&d.m, baddr));
 	cr_assert_str_eq(d.m.error,
 			 "page of shard 0, level 0, at drive 0, block 4: its checksum is wrong");

@@ -233,6 +233,110 @@ Test(meta_damage, suspects_do_not_disturb_a_round)
 	cr_assert_eq(lines, 1);
 }
 
+/* ---- pages of the index that an operation could not read ----------------------------------- */
+
+/* Mounts the store anew, so that no leaf is in memory.  Returns the root of /a's shard, which is
+ * its only page. */
+static uint64_t cold_page(void)
+{
+	const struct meta__shard *shard;
+
+	cr_assert_eq(rig_put(&r, "/a/f", 40, 1), 0);
+	(void)place("/a/f", 0);
+	meta_scrub_destroy(scrub);
+	cr_assert_eq(rig_stop(&r), 0);
+	cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
+	cr_assert_eq(meta_scrub_create(&scrub, r.m), 0);
+	shard = &r.m->shard[meta__dir_shard(r.m, handle.dir)];
+	cr_assert_eq(shard->height, 1);
+	return shard->root_baddr;
+}
+
+static void flip_page(uint64_t baddr)
+{
+	r.view[META_BADDR_DRIVE(baddr)][META_BADDR_BLOCK(baddr) * 4096 + 777] ^= 4;
+}
+
+static int get(const char *path)
+{
+	uint32_t blocks;
+	uint64_t fill;
+
+	return rig_get(&r, path, &blocks, &fill);
+}
+
+Test(meta_damage, damaged_page_that_a_read_has_met_is_listed_at_once)
+{
+	const uint64_t page = cold_page();
+	struct meta_scrub_stat s;
+
+	flip_page(page);
+	cr_assert_not(meta_scrub_has_errand(scrub));
+	cr_assert_eq(get("/a/f"), -EIO);
+	cr_assert(meta_scrub_has_errand(scrub));
+	errands();
+	cr_assert_eq(stat().pages, 1);
+	cr_assert_eq(lines, 1);
+	cr_assert(list(0));
+	cr_assert_eq(entry.kinds, 1u << META_DAMAGE_PAGE);
+	cr_assert_eq(entry.baddr, page);
+	meta_scrub_stat(scrub, &s);
+	cr_assert_eq(s.bad_pages, 0, "that is for rounds");
+	cr_assert_eq(get("/a/f"), -EIO);
+	cr_assert_not(meta_scrub_has_errand(scrub), "it is known");
+	round_of_it();
+	meta_scrub_stat(scrub, &s);
+	cr_assert_eq(s.last_bad_pages, 1);
+	cr_assert_eq(stat().pages, 1);
+	cr_assert_eq(lines, 1);
+}
+
+Test(meta_damage, page_on_a_drive_that_has_failed_is_listed_as_unreachable)
+{
+	const uint64_t page = cold_page();
+	uint32_t listed = 0, met = 0;
+
+	r.bad_reads = 1u << META_BADDR_DRIVE(page);
+	meta_scrub_unreachable(scrub, r.bad_reads);
+	for (uint32_t i = 0; i < 5; i++) { /* more than there are pages on its way */
+		cr_assert_eq(get("/a/f"), -EIO);
+		errands();
+	}
+	for (bool more = list(0); more; more = list(entry.next), listed++) {
+		cr_assert_eq(entry.kinds, 1u << META_DAMAGE_PAGE | 1u << META_DAMAGE_UNREACHABLE);
+		cr_assert_eq(entry.drives, r.bad_reads);
+		met += entry.baddr == page;
+	}
+	cr_assert_eq(met, 1);
+	cr_assert_eq(stat().unreachable_pages, listed);
+	cr_assert_eq(stat().pages + stat().files, 0);
+	cr_assert_eq(lines, 0);
+	r.bad_reads = 0;
+	meta_scrub_unreachable(scrub, 0);
+	meta_scrub_sweep(scrub);
+	errands();
+	cr_assert_eq(stat().unreachable_pages, 0);
+	cr_assert_eq(get("/a/f"), 0);
+}
+
+Test(meta_damage, page_that_is_good_again_is_not_listed)
+{
+	const uint64_t page = cold_page();
+
+	flip_page(page);
+	cr_assert_eq(get("/a/f"), -EIO);
+	flip_page(page);
+	errands();
+	cr_assert_not(list(0));
+	flip_page(page);
+	cr_assert_eq(get("/a/f"), -EIO);
+	flip_page(page);
+	cr_assert_eq(rig_put(&r, "/a/g", 1, 1), 0); /* the page is replaced */
+	errands();
+	cr_assert_not(list(0));
+	cr_assert_eq(lines, 0);
+}
+
 /* ---- unreachable ---------------------------------------------------------------------------- */
 
 Test(meta_damage, files_on_a_drive_that_has_failed_are_unreachable_and_no_line_names_them)
