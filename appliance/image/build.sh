@@ -10,8 +10,8 @@
 # and what an appliance takes as an upgrade: weka_VERSION.upgrade.  IMAGE is another directory for both;
 # EXTRA is one whose content goes into the root, for tests.
 #
-# Times are those of the commit, and every identifier follows from the content or is fixed; two builds
-# still differ in the root.
+# Times are those of the commit, and every identifier follows from the content or is fixed.  So two builds
+# of one commit from the same packages of Debian give the same bytes (test/image/image_same.sh).
 set -eu
 cd "$(dirname "$0")/../.."
 : "${BUILD:=build}" "${VERSION:?}"

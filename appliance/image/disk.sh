@@ -21,7 +21,8 @@ die() { echo "image: $*" >&2; exit 1; }
 # ---- the kernel, its command line and the initrd in one program for UEFI -----------------------------
 printf '%s' "$CMDLINE" >"$OUT/cmdline"
 efi=$OUT/weka.efi
-objcopy --add-section .osrel="$OUT/os-release" --change-section-vma .osrel=0x20000 \
+# -p: the time in the program's header is the stub's own, not now.
+objcopy -p --add-section .osrel="$OUT/os-release" --change-section-vma .osrel=0x20000 \
 	--add-section .cmdline="$OUT/cmdline" --change-section-vma .cmdline=0x30000 \
 	--add-section .linux="$OUT/vmlinuz" --change-section-vma .linux=0x2000000 \
 	--add-section .initrd="$OUT/initrd" --change-section-vma .initrd=0x4000000 \

@@ -18,7 +18,7 @@ done
 # Programs with their libraries.
 for program in /sbin/dmsetup /sbin/blkid /sbin/e2fsck; do
 	cp "$TREE$program" "$r/bin/"
-	chroot "$TREE" ldd "$program" | grep -oE '/[^ ]+' | while read -r lib; do
+	chroot "$TREE" ldd "$program" | grep -oE '/[^ ]+ \(0x' | while read -r lib _; do
 		mkdir -p "$r${lib%/*}"
 		cp -L "$TREE$lib" "$r$lib"
 	done
