@@ -91,9 +91,11 @@ struct fab__keys;
 struct fab__lanes;
 #define FAB_KEY_NONE UINT32_MAX
 
-/* The key of that id, or one without an owner, and FAB_KEY_NONE in *slot.  fab_keys.c */
+/* The key of that id, if it is good for such a peer; or one without an owner, and FAB_KEY_NONE in
+ * *slot.  fab_keys.c */
 const struct fab_key *fab__keys_find(const struct fab__keys *keys,
-				     const char id[FAB_KEY_ID_MAX + 1], bool local, uint32_t *slot);
+				     const char id[FAB_KEY_ID_MAX + 1], enum fab_peer peer,
+				     uint32_t *slot);
 
 const struct fab_key *fab__keys_nobody(const struct fab__keys *keys);
 
@@ -114,7 +116,7 @@ struct fab__join {
 struct fab_hello {
 	enum fab_hello_at at;
 	bool server;
-	bool local; /* the appliance: its peer is on this machine */
+	enum fab_peer peer; /* the appliance: its peer */
 	uint8_t transport;
 	uint8_t version;
 	struct fab_place place;
@@ -198,7 +200,8 @@ must_check int fab__addr_socket(const struct fab_addr *addr); /* non-blocking; f
 must_check int fab__peer_uid_check(int fd, const uint32_t *user, uint32_t user_count,
 				   char why[FAB_WHY_MAX]);
 /* Is it on this machine, as far as its address tells? */
-bool fab__peer_is_local(int fd);
+/* As far as its socket tells; `transport` is the appliance's. */
+enum fab_peer fab__peer_of(int fd, uint8_t transport);
 /* Its address, for people: "127.0.0.1:40000", or "user 0, process 4711". */
 void fab__peer_text(int fd, char out[64]);
 

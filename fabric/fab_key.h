@@ -19,8 +19,9 @@
 #define FAB_SUBTREE_MAX   255u /* bytes of the path that a key is confined to  */
 #define FAB_GROUPS_MAX    16u  /* of a key's user                              */
 #define FAB_KEYS_DEFAULT  64u
-#define FAB_KEYS_MAX      4096u
+#define FAB_KEYS_MAX      4097u
 #define FAB_KEY_ANONYMOUS "anonymous" /* its secret is zeros, which is public */
+#define FAB_KEY_ROOT      "@root"     /* so is this one's: its peer is proved by the kernel */
 
 struct fab_server;
 struct fab_session;
@@ -31,10 +32,17 @@ struct fab_key {
 	uint8_t secret[FAB_KEY_BYTES];
 };
 
+/* The peer of a connection, as the appliance sees it; each value includes the ones before it. */
+enum fab_peer {
+	FAB_PEER_ANY,
+	FAB_PEER_LOCAL, /* of this machine                                                    */
+	FAB_PEER_OWNER, /* over shm, and the kernel says that it is root or the appliance's user */
+};
+
 struct fab_rights {
 	char subtree[FAB_SUBTREE_MAX + 1]; /* "": everything; else "/a/b", no slash at the end */
 	bool may_write;
-	bool local_only;      /* good for peers of this machine only */
+	enum fab_peer peer;   /* the key is good for such peers only */
 	uint64_t ops_per_s;   /* 0: no limit */
 	uint64_t bytes_per_s; /* of payload, both ways; 0: no limit */
 	/* The user for checks of modes and owners, which the appliance makes. */

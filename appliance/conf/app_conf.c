@@ -535,7 +535,7 @@ bool app_conf_anonymous(const struct app_conf *c, struct fab_rights *out)
 {
 	if (app_key_rights_parse(c->anonymous, out))
 		return false;
-	out->local_only = strcmp(c->anonymous_from, "any") != 0;
+	out->peer = strcmp(c->anonymous_from, "any") != 0 ? FAB_PEER_LOCAL : FAB_PEER_ANY;
 	return true;
 }
 
@@ -575,6 +575,8 @@ static int check_whole(const struct app_conf *c, char *why)
 	else if (strcmp(c->anonymous_from, "loopback") != 0 &&
 		 strcmp(c->anonymous_from, "any") != 0)
 		app_conf_blame(c, APP_CONF_ANONYMOUS_FROM, why, "allowed are loopback and any");
+	else if (app_key_id_reserved(c->key_id))
+		app_conf_blame(c, APP_CONF_KEY_ID, why, "this name has a meaning of its own");
 	else if (strcmp(c->tls, "off") != 0 && strcmp(c->tls, "required") != 0)
 		app_conf_blame(c, APP_CONF_TLS, why, "allowed are off and required");
 	else if (strcmp(c->deallocate, "own") != 0 && strcmp(c->deallocate, "all") != 0 &&
@@ -675,6 +677,8 @@ static int parse_key(struct app_conf *c, const char *text, size_t size_bytes,
 			return -EKEYREJECTED;
 		memcpy(c->key_id, text, id_bytes);
 		c->key_id[id_bytes] = '\0';
+		if (app_key_id_reserved(c->key_id))
+			return -EINVAL;
 		text += id_bytes + 1;
 		size_bytes -= id_bytes + 1;
 	}

@@ -9,7 +9,8 @@
  *
  * Invariants:
  *  (1) A key is valid only if it is in a file that nobody but root or we can read or change, except
- *      for the anonymous one, which the configuration names
+ *      for the anonymous one, which the configuration names, and root's, which is good for root
+ *      only
  *      [test_app_keys:what_others_can_read_is_refused,
  *      test_app_keys:what_somebody_else_owns_is_refused].
  *  (2) Secrets are in k->grant, in the fabric's table, and, during app_key_read(), on the
@@ -191,7 +192,7 @@ static bool is_seen(const struct app_keys *k, const char *id)
 /* Not of the directory's. */
 static bool is_fixed(const struct app_keys *k, const char *id)
 {
-	return strcmp(id, FAB_KEY_ANONYMOUS) == 0 ||
+	return app_key_id_reserved(id) ||
 	       (k->conf->key_file[0] && strcmp(id, k->conf->key_id) == 0);
 }
 
@@ -283,8 +284,20 @@ static int anonymous_take(struct app_keys *k)
 	secret_wipe(g.handle_secret, sizeof(g.handle_secret));
 	if (!k->quiet)
 		log_warn("WEKA-406: anyone %s may %s %s without a key",
-			 g.rights.local_only ? "on this machine" : "at all", access_text(&g.rights),
-			 g.rights.subtree[0] ? g.rights.subtree : "/");
+			 g.rights.peer == FAB_PEER_LOCAL ? "on this machine" : "at all",
+			 access_text(&g.rights), g.rights.subtree[0] ? g.rights.subtree : "/");
+	return err < 0 ? err : 0;
+}
+
+/* Root on this machine could read every key, and gets in without one; so does our own user. */
+static int root_take(struct app_keys *k)
+{
+	const struct fab_grant g = {
+		.key.id = FAB_KEY_ROOT,
+		.rights = { .may_write = true, .peer = FAB_PEER_OWNER },
+	};
+	int err = fab_server_key_set(k->srv, &g);
+
 	return err < 0 ? err : 0;
 }
 
@@ -310,6 +323,8 @@ int app_keys_start(struct app_keys *k, struct app_conf *conf, struct fab_server 
 		err = key_file_take(k, why);
 	if (!err)
 		err = anonymous_take(k);
+	if (!err)
+		err = root_take(k);
 	if (err || !conf->key_dir[0])
 		return err;
 	k->inotify_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
@@ -344,7 +359,7 @@ void app_keys_as_before(uid_t was)
 int app_keys_check(struct app_conf *conf, char *why)
 {
 	const struct fab_server_cfg cfg = { .sessions_max = 1,
-					    .keys_max = (uint32_t)conf->keys_max };
+					    .keys_max = (uint32_t)conf->keys_max + 1 };
 	struct fab_server *srv;
 	struct app_keys k = { .quiet = true };
 	int err = fab_server_create(&srv, &cfg); /* which listens nowhere */

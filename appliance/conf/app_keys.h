@@ -40,7 +40,10 @@ uint32_t app_key_print(const struct fab_grant *grant, char *out);
 
 /* "ID.key" -> ID; false: no key's file.  `id` has FAB_KEY_ID_MAX + 1 bytes. */
 bool app_key_id_of(const char *file, char *id);
-/* Returns true if the id is valid for a key's file: a possible file name, and not "anonymous". */
+/* Returns true if the id is one that no key may have: "anonymous" or "@root". */
+bool app_key_id_reserved(const char *id);
+
+/* Returns true if the id is valid for a key's file: a possible file name, and not reserved. */
 bool app_key_id_good(const char *id);
 
 /* "read:/a", "write" and the like, of `anonymous = ` and wekactl keys add.  Errors: -EINVAL. */

@@ -274,12 +274,17 @@ static int line_take(struct fab_grant *out, struct piece line, uint32_t number, 
 	return 0;
 }
 
+bool app_key_id_reserved(const char *id)
+{
+	return strcmp(id, FAB_KEY_ANONYMOUS) == 0 || strcmp(id, FAB_KEY_ROOT) == 0;
+}
+
 bool app_key_id_good(const char *id)
 {
 	size_t bytes = strlen(id);
 
 	if (bytes == 0 || bytes > FAB_KEY_ID_MAX || id[0] == '.' || id[0] == '-' ||
-	    strcmp(id, FAB_KEY_ANONYMOUS) == 0)
+	    app_key_id_reserved(id))
 		return false;
 	for (size_t i = 0; i < bytes; i++)
 		if (id[i] <= ' ' || id[i] > '~' || strchr("/:\"\\", id[i]))

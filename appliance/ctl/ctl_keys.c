@@ -247,7 +247,7 @@ static int add(struct keys *k, const char *id, const char *file)
 	if (!app_key_id_good(id))
 		return ctl_fail(
 			"'%s' is not an id: 1 to 31 printable characters, without / : \" \\, "
-			"and not \"anonymous\"",
+			"and not \"anonymous\" or \"@root\"",
 			id);
 	if (c->path && app_key_subtree(c->path, g.rights.subtree))
 		return ctl_fail("--path %s: must be a path from the root, of at most 255 bytes, "

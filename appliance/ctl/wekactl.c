@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define CONFIG_DEFAULT "/etc/weka-appliance.conf"
 
@@ -371,6 +372,14 @@ static int from_config(struct ctl *c)
 	return 0;
 }
 
+/* Returns true if this process is root, nobody named a key, and the appliance is on this machine.
+ */
+static bool needs_no_key(const struct ctl *c, bool named)
+{
+	return !named && geteuid() == 0 && strncmp(c->address, "shm:", 4) == 0 &&
+	       !strchr(c->address, ',');
+}
+
 int ctl_connect(struct ctl *c)
 {
 	/* A command that moves no files needs no more than a page of a listing.  Two requests at
@@ -379,17 +388,28 @@ int ctl_connect(struct ctl *c)
 					    .requests_max = c->looks ? FAB_OPERATOR_CREDITS : 0,
 					    .lanes = c->looks ? 1 : 0,
 					    .pool_bytes = 4 << 20 };
+	static const uint8_t zeros[FAB_KEY_BYTES];
+	const struct weka_key root = { .id = FAB_KEY_ROOT, .secret = zeros };
+	const struct weka_options *limits = c->moves ? NULL : &small;
+	const bool named = c->key_file || c->key_id || c->anonymous;
 	struct weka_key key = { 0 };
 	int err;
 
 	if (c->client)
 		return 0;
-	if ((!c->address || (!c->key_file && !c->anonymous)) && from_config(c))
+	if (!c->address && from_config(c))
+		return 1;
+	if (needs_no_key(c, named)) {
+		err = weka_connect(c->address, &root, limits, &c->client);
+		if (err != -EACCES) /* in a container it is another root */
+			return err ? ctl_fail("%s", weka_error(NULL)) : 0;
+	}
+	if (!c->key_file && !c->anonymous && from_config(c))
 		return 1;
 	key.file = c->key_file;
 	key.id = c->key_id;
-	err = weka_connect(c->address, c->anonymous || !c->key_file[0] ? NULL : &key,
-			   c->moves ? NULL : &small, &c->client);
+	err = weka_connect(c->address, c->anonymous || !c->key_file[0] ? NULL : &key, limits,
+			   &c->client);
 	return err ? ctl_fail("%s", weka_error(NULL)) : 0;
 }
 

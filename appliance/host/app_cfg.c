@@ -33,7 +33,7 @@ void app_cfg_core(const struct app_conf *c, struct app_core_cfg *out)
 void app_cfg_fabric(const struct app_conf *c, struct fab_server_cfg *out)
 {
 	*out = (struct fab_server_cfg){
-		.keys_max = (uint32_t)c->keys_max,
+		.keys_max = (uint32_t)c->keys_max + 1, /* and root's */
 		.core_count = (uint32_t)c->cores,
 		.shard_count = (uint32_t)c->shards,
 		.limits = {

@@ -207,10 +207,12 @@ int fab_connect(struct fab_conn **out, const struct fab_connect_cfg *cfg, uint64
 	return err ? err : dial(conn);
 }
 
-static bool is_anonymous(const struct fab_conn *conn)
+/* Everybody has these keys: they prove nothing. */
+static bool key_is_public(const struct fab_conn *conn)
 {
 	ASSERT(conn->key);
-	return strcmp(conn->key->id, FAB_KEY_ANONYMOUS) == 0;
+	return strcmp(conn->key->id, FAB_KEY_ANONYMOUS) == 0 ||
+	       strcmp(conn->key->id, FAB_KEY_ROOT) == 0;
 }
 
 /* Returns true if only root, this user and `owner` can put names into the directories above `dir`,
@@ -280,7 +282,7 @@ static int dialled(struct fab_conn *conn)
 	bytes = sizeof(peer);
 	if (getpeername(conn->fd, (struct sockaddr *)&peer, &bytes) < 0)
 		return -EINPROGRESS;
-	if (conn->addr.transport == FAB_TRANSPORT_SHM && is_anonymous(conn) &&
+	if (conn->addr.transport == FAB_TRANSPORT_SHM && key_is_public(conn) &&
 	    appliance_is_anybodys(conn, why))
 		return fab__conn_broken(conn, -EACCES, why);
 	conn->at = CONN_HELLO;

@@ -374,7 +374,7 @@ static const struct fab_key *key_find(struct fab_hello *h)
 	ASSERT(h->server && h->keys);
 	h->key_slot = FAB_KEY_NONE;
 	if (!fab__hello_joins(h))
-		return fab__keys_find(h->keys, h->key_id, h->local, &h->key_slot);
+		return fab__keys_find(h->keys, h->key_id, h->peer, &h->key_slot);
 	return h->lanes ? fab__lanes_find(h->lanes, h, &h->key_slot) : fab__keys_nobody(h->keys);
 }
 

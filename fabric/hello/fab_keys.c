@@ -67,7 +67,8 @@ void fab__keys_destroy(struct fab__keys *keys)
 /* ---- looking -------------------------------------------------------------------------- */
 
 const struct fab_key *fab__keys_find(const struct fab__keys *keys,
-				     const char id[FAB_KEY_ID_MAX + 1], bool local, uint32_t *slot)
+				     const char id[FAB_KEY_ID_MAX + 1], enum fab_peer peer,
+				     uint32_t *slot)
 {
 	uint32_t found = keys->max;
 
@@ -75,7 +76,7 @@ const struct fab_key *fab__keys_find(const struct fab__keys *keys,
 		bool good = keys->slot[i].at == KEY_LIVE;
 
 		good &= CRYPTO_memcmp(keys->secret[i].key.id, id, FAB_KEY_ID_MAX + 1) == 0;
-		good &= local | !keys->slot[i].rights.local_only;
+		good &= peer >= keys->slot[i].rights.peer;
 		found = good ? i : found;
 	}
 	*slot = found == keys->max ? FAB_KEY_NONE : found;
@@ -97,7 +98,7 @@ uint32_t fab__keys_slot_of(const struct fab__keys *keys, const char *id)
 	if (strlen(id) > FAB_KEY_ID_MAX)
 		return FAB_KEY_NONE;
 	memcpy(padded, id, strlen(id));
-	(void)fab__keys_find(keys, padded, true, &slot);
+	(void)fab__keys_find(keys, padded, FAB_PEER_OWNER, &slot);
 	return slot;
 }
 
@@ -182,7 +183,7 @@ static bool same_grant(const struct fab__keys *keys, uint32_t slot, const struct
 	return CRYPTO_memcmp(s->key.secret, g->key.secret, FAB_KEY_BYTES) == 0 &&
 	       CRYPTO_memcmp(s->handle_secret, g->handle_secret, FAB_KEY_BYTES) == 0 &&
 	       strcmp(a->subtree, b->subtree) == 0 && a->may_write == b->may_write &&
-	       a->local_only == b->local_only && a->ops_per_s == b->ops_per_s &&
+	       a->peer == b->peer && a->ops_per_s == b->ops_per_s &&
 	       a->bytes_per_s == b->bytes_per_s && same_user(a, b);
 }
 

@@ -76,7 +76,7 @@ const struct fab_key *fab__lanes_find(const struct fab__lanes *lanes, const stru
 	const struct fab__lanes_of *of = session_find(lanes, id);
 
 	/* The key must still be good, and for this peer. */
-	(void)fab__keys_find(lanes->keys, h->key_id, h->local, slot);
+	(void)fab__keys_find(lanes->keys, h->key_id, h->peer, slot);
 	if (of && *slot != FAB_KEY_NONE && of->key_slot == *slot)
 		return &lanes->secret[id & PLACE_MASK].key;
 	*slot = FAB_KEY_NONE;
@@ -121,7 +121,7 @@ static void secret_make(struct fab__lanes *lanes, const struct fab__lanes_of *of
 uint64_t fab__lanes_begin(struct fab__lanes *lanes, const struct fab_hello *h)
 {
 	uint32_t i, slot;
-	const struct fab_key *key = fab__keys_find(lanes->keys, h->key_id, h->local, &slot);
+	const struct fab_key *key = fab__keys_find(lanes->keys, h->key_id, h->peer, &slot);
 
 	ASSERT(!fab__hello_joins(h) && h->at == HELLO_DONE);
 	for (i = 0; lanes->of[i].id; i++)

@@ -193,7 +193,7 @@ void fab__guest_begin(struct fab_server *srv, struct fab_guest *g, int fd, uint8
 	if (g->rdma) /* a device may have room for fewer */
 		limits.credits = min_u32(limits.credits, g->rdma->receives_max);
 	fab__hello_server(&g->hello, &srv->control->keys, transport, &limits, nonce);
-	g->hello.local = !g->rdma && fab__peer_is_local(fd);
+	g->hello.peer = g->rdma ? FAB_PEER_ANY : fab__peer_of(fd, transport);
 	g->hello.lanes = &srv->control->lanes;
 	g->hello.place = (struct fab_place){
 		.core_count = srv->cfg.core_count,

@@ -111,15 +111,20 @@ int fab__peer_uid_check(int fd, const uint32_t *user, uint32_t user_count, char 
 	return -EACCES;
 }
 
-bool fab__peer_is_local(int fd)
+enum fab_peer fab__peer_of(int fd, uint8_t transport)
 {
 	struct sockaddr_storage peer = { 0 };
 	socklen_t bytes = sizeof(peer);
+	char why[FAB_WHY_MAX];
+	bool local;
 
 	ASSERT(fd >= 0);
+	if (transport == FAB_TRANSPORT_SHM && fab__peer_uid_check(fd, NULL, 0, why) == 0)
+		return FAB_PEER_OWNER;
 	if (getpeername(fd, (struct sockaddr *)&peer, &bytes) < 0)
-		return false;
-	return peer.ss_family == AF_UNIX || fab__inet_is_loopback((const struct sockaddr *)&peer);
+		return FAB_PEER_ANY;
+	local = peer.ss_family == AF_UNIX || fab__inet_is_loopback((const struct sockaddr *)&peer);
+	return local ? FAB_PEER_LOCAL : FAB_PEER_ANY;
 }
 
 void fab__peer_text(int fd, char out[64])

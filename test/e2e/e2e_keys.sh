@@ -40,6 +40,7 @@ check "and no file is left behind" [ ! -e "$DIR/other" ]
 refuses "keys add: the client's file is there already" "exists" "$KEYSCTL" add carol "$DIR/alice"
 check "and no key is left behind" [ ! -e "$KEYS/carol.key" ]
 refuses "keys add: an id that is no file's name" "not an id" "$KEYSCTL" add ../x "$DIR/x"
+refuses "keys add: root's id" "@root.*not an id" "$KEYSCTL" add @root "$DIR/x"
 refuses "keys add: a path that climbs" "path" "$KEYSCTL" add --path /a/../b x "$DIR/x"
 refuses "keys add: a user without groups" "gids" "$KEYSCTL" add --uid 1000 x "$DIR/x"
 refuses "keys add: a user by name" "uid" "$KEYSCTL" add --uid ann --gids 100 x "$DIR/x"

@@ -64,6 +64,28 @@ check "when it can be read" "$AS" 65534 65533 --force import "$DIR/r" /r
 is "it takes the place" secret "$(ctl cat /r/f)"
 stop
 
+# ---- root needs no key; nobody else comes in that way ----
+sed -i 's/^shm_mode.*/shm_mode = 0666/' "$CONF"
+check "open to all it starts" start
+bare() { env -u WEKA_KEY_FILE "$BIN/wekactl" --connect "$SHM" "$@"; }
+check "root writes without a key" bare put "$DIR/r/f" /f
+is "and reads" secret "$(bare cat /f)"
+is "as a client of that name" "@root" "$(bare --json clients | grep -o '"key": *"@root"' | tail -n 1 | cut -d'"' -f4)"
+(umask 077 && printf '@root:%064d\n' 0 >"$DIR/root.key")
+check "with that name as its key it is the same" "$BIN/wekactl" -c "$SHM" -k "$DIR/root.key" cat /f
+refuses "but not over tcp" "does not hold our key" "$BIN/wekactl" -c "$TCP" -k "$DIR/root.key" ls /
+cat >"$AS.bare" <<END
+#!/bin/sh
+cp "$DIR/root.key" "$DIR/theirs.key" && chown 65534 "$DIR/theirs.key"
+exec setpriv --reuid 65534 --regid 65533 --clear-groups "$BIN/wekactl" --connect "$SHM" "\$@"
+END
+chmod +x "$AS.bare"
+refuses "another user does not read without a key" "say --connect ADDRESS --key FILE" "$AS.bare" cat /f
+refuses "nor with root's name" "does not hold our key" "$AS.bare" --key "$DIR/theirs.key" cat /f
+refuses "nor as one without a key" "does not hold our key" "$AS.bare" --anonymous cat /f
+stop
+sed -i 's/^shm_mode.*/shm_mode = 0660/' "$CONF"
+
 echo 'shm_users = 65532,daemon' >>"$CONF"
 check "with users it starts" start
 refuses "a user that is not named does not get in" "may not connect" "$AS" 65534 65533 ls /

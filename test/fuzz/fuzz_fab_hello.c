@@ -42,7 +42,7 @@ static const struct fab__lanes *the_lanes(void)
 
 	if (!lanes.of) {
 		ASSERT(fab__lanes_create(&lanes, the_keys(), 2, 2) == 0);
-		(void)fab__keys_find(the_keys(), h.key_id, false, &h.key_slot);
+		(void)fab__keys_find(the_keys(), h.key_id, FAB_PEER_ANY, &h.key_slot);
 		ASSERT(fab__lanes_begin(&lanes, &h) == SESSION);
 	}
 	return &lanes;

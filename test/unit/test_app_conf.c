@@ -167,6 +167,8 @@ Test(app_conf, a_key_that_others_may_read_is_refused)
 	c.key_id[0] = 'w';
 	cr_expect_eq(app_conf_read_key(&c, key, why), -EKEYREJECTED);
 	c.line[APP_CONF_KEY_ID] = 0;
+	cr_expect_eq(pwrite(fd, "@root:", 6, 0) == 6 && pwrite(fd, digits, 65, 6) == 65, 1);
+	cr_expect_eq(app_conf_read_key(&c, key, why), -EINVAL); /* root's needs no file */
 	cr_expect_eq(fchmod(fd, 0640), 0);
 	cr_expect_eq(app_conf_read_key(&c, key, why), -EACCES);
 	cr_expect(strstr(why, "chmod 600"), "%s", why);

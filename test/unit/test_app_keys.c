@@ -217,7 +217,8 @@ Test(app_keys, every_file_is_a_key)
 	put("README", "no key", 0644);
 	cr_assert_eq(start(), 0, "%s", why);
 	cr_assert(has("alice") && has("bob"));
-	cr_assert_null(fab_server_key_id(srv, 2));
+	cr_assert(has(FAB_KEY_ROOT));
+	cr_assert_null(fab_server_key_id(srv, 3));
 	end();
 }
 
@@ -332,6 +333,20 @@ Test(app_keys, nobody_comes_without_a_key_unless_it_says_so)
 	put("alice.key", SECRET, 0600);
 	step(); /* it is not the directory's */
 	cr_assert(has(FAB_KEY_ANONYMOUS));
+	end();
+}
+
+Test(app_keys, root_has_a_place_even_if_keys_take_all_of_theirs)
+{
+	begin();
+	put("@root.key", SECRET, 0600); /* no key may have this id */
+	cr_assert_eq(start(), 0, "%s", why);
+	cr_assert(has(FAB_KEY_ROOT));
+	put("alice.key", SECRET, 0600);
+	step(); /* it is not the directory's */
+	cr_assert(has(FAB_KEY_ROOT) && has("alice"));
+	conf.keys_max = 1;
+	cr_assert_eq(app_keys_check(&conf, why), 0, "%s", why);
 	end();
 }
 

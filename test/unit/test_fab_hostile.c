@@ -424,15 +424,17 @@ static pid_t stranger_listens(const char *path)
 	return pid;
 }
 
-/* A client without a key connects to a stranger in a directory of the stranger's, of this name. */
-static void expect_stranger(const char *template, int want, const char *link)
+/* A client with a key that everybody has connects to a stranger in a directory of the stranger's,
+ * of this name. */
+static void expect_stranger_of(const char *template, int want, const char *link, const char *id)
 {
-	struct fab_connect_cfg cfg = { .key.id = FAB_KEY_ANONYMOUS };
+	struct fab_connect_cfg cfg = { 0 };
 	char dir[64], path[80], address[90];
 	int err = -EINPROGRESS;
 	struct fab_conn *conn;
 	pid_t pid;
 
+	snprintf(cfg.key.id, sizeof(cfg.key.id), "%s", id);
 	snprintf(dir, sizeof(dir), "%s", template);
 	cr_assert_not_null(mkdtemp(dir));
 	cr_assert_eq(chown(dir, 65534, 65534), 0);
@@ -451,6 +453,12 @@ static void expect_stranger(const char *template, int want, const char *link)
 	cr_assert_eq(unlink(path), 0);
 	cr_assert_eq(rmdir(dir), 0);
 	cr_assert_eq(err, want, "%s", address);
+}
+
+static void expect_stranger(const char *template, int want, const char *link)
+{
+	expect_stranger_of(template, want, link, FAB_KEY_ANONYMOUS);
+	expect_stranger_of(template, want, link, FAB_KEY_ROOT);
 }
 
 Test(fab_hostile, owner_of_a_directory_that_anybody_may_have_made_is_not_trusted)

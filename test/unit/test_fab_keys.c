@@ -259,15 +259,38 @@ Test(fab_keys, a_local_key_is_unknown_to_peers_from_elsewhere)
 	struct fab__keys keys = { 0 };
 	uint32_t ended, slot;
 
-	a.rights.local_only = true;
+	a.rights.peer = FAB_PEER_LOCAL;
 	cr_assert_eq(fab__keys_create(&keys, 2), 0);
 	cr_assert_eq(fab__keys_set(&keys, &a, &ended), 1);
-	cr_assert_eq(memcmp(fab__keys_find(&keys, a.key.id, true, &slot), &a.key, sizeof(a.key)),
+	cr_assert_eq(memcmp(fab__keys_find(&keys, a.key.id, FAB_PEER_LOCAL, &slot), &a.key,
+			    sizeof(a.key)),
 		     0);
 	cr_assert_eq(slot, 0);
-	cr_assert_neq(memcmp(fab__keys_find(&keys, a.key.id, false, &slot), &a.key, sizeof(a.key)),
+	cr_assert_neq(
+		memcmp(fab__keys_find(&keys, a.key.id, FAB_PEER_ANY, &slot), &a.key, sizeof(a.key)),
+		0);
+	cr_assert_eq(slot, FAB_KEY_NONE);
+	fab__keys_destroy(&keys);
+}
+
+Test(fab_keys, roots_key_is_unknown_to_every_other_user)
+{
+	struct fab_grant a = fab_rig_grant(FAB_KEY_ROOT, 0, "", true);
+	struct fab__keys keys = { 0 };
+	uint32_t ended, slot;
+
+	a.rights.peer = FAB_PEER_OWNER;
+	cr_assert_eq(fab__keys_create(&keys, 2), 0);
+	cr_assert_eq(fab__keys_set(&keys, &a, &ended), 1);
+	(void)fab__keys_find(&keys, a.key.id, FAB_PEER_OWNER, &slot);
+	cr_assert_eq(slot, 0);
+	cr_assert_neq(memcmp(fab__keys_find(&keys, a.key.id, FAB_PEER_LOCAL, &slot), &a.key,
+			     sizeof(a.key)),
 		      0);
 	cr_assert_eq(slot, FAB_KEY_NONE);
+	a.rights.peer = FAB_PEER_ANY; /* other rights, so another key */
+	cr_assert_eq(fab__keys_set(&keys, &a, &ended), 1);
+	cr_assert_eq(ended, 0);
 	fab__keys_destroy(&keys);
 }
 
