@@ -449,8 +449,9 @@ static int submit_two(struct weka_client *c, struct weka_req *req, enum fab_type
 
 	CLIENT_NEED(c, from);
 	CLIENT_NEED(c, to);
-	CLIENT_REFUSE(c, from->by == WEKA_BY_HANDLE || to->by == WEKA_BY_HANDLE, -EINVAL,
-		      "a handle, where a name is needed");
+	CLIENT_REFUSE(c,
+		      (from->by == WEKA_BY_HANDLE && type != FAB_LINK) || to->by == WEKA_BY_HANDLE,
+		      -EINVAL, "a handle, where a name is needed");
 	err = client__take(c, req, type, NULL, &slot);
 	if (err)
 		return err;

@@ -658,8 +658,8 @@ WEKA_MUST_CHECK int weka_submit_rename(struct weka_client *client, struct weka_r
  * weka_submit_link - add a name, `to`, to the file that `from` names
  *
  * If `from` is a symlink, its target gets the name, unless the reference has WEKA_NOFOLLOW: then
- * the symlink itself does.  The file exists until its last name is removed.
- * Errors:  -EPERM (a directory), -EEXIST, -ENOENT, -EMLINK (the file has the most links allowed).
+ * the symlink itself does.  `from` may be a handle.  The file exists until its last name is gone.
+ * Errors:  -EPERM (a directory), -EEXIST, -ENOENT (also of a held file without a name), -EMLINK.
  */
 WEKA_MUST_CHECK int weka_submit_link(struct weka_client *client, struct weka_req *req,
 				     const struct weka_ref *from, const struct weka_ref *to);

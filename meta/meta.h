@@ -309,7 +309,7 @@ enum meta_op_type {
 	META_OP_UNLINK,     /* target = path                                                      */
 	META_OP_RMDIR,      /* target = path                                                      */
 	META_OP_RENAME,     /* target = from, other = to                                          */
-	META_OP_LINK,       /* target = path of a file, flags NOFOLLOW; other = its new name      */
+	META_OP_LINK,       /* target (a file), flags NOFOLLOW; other = path of its new name      */
 	META_OP_RMTREE,     /* target = path of a directory: it and all in it                     */
 	META_OP_XATTR_SET,  /* target; xattr, list_out[0 .. list_used); flags EXCL, MUST_EXIST    */
 	META_OP_XATTR_DEL,  /* target; xattr                                                      */

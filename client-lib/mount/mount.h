@@ -301,6 +301,7 @@ MOUNT_DECLARE(readdirplus);
 MOUNT_DECLARE(mkdir);
 MOUNT_DECLARE(mknod);
 MOUNT_DECLARE(symlink);
+MOUNT_DECLARE(link);
 MOUNT_DECLARE(unlink);
 MOUNT_DECLARE(rmdir);
 MOUNT_DECLARE(rename);

@@ -212,15 +212,28 @@ static void fill(struct mount_fs *fs, struct mount_op *op, struct mount_dir *d, 
 	}
 }
 
-static int answer(struct mount_worker *w, struct mount_op *op, struct mount_dir *d, bool plus)
+/* Ends the use of the directory, unless the request goes on. */
+static int end(struct mount_op *op, int result)
+{
+	if (result == MOUNT_WAIT || result == -EAGAIN)
+		return result;
+	atomic_flag_clear(&op->dir->in_use);
+	op->dir = NULL;
+	return result;
+}
+
+/* Answers from the page.  The use of the directory ends first: with the answer in its hands the
+ * kernel may send the next request to another worker. */
+static int answer(struct mount_worker *w, struct mount_op *op, bool plus)
 {
 	const struct fuse_read_in *in = (const void *)op->args;
 	struct room r = { .size = min_u32(in->size, ROOM_MAX), .plus = plus };
 
 	r.bytes = malloc(max_u32(r.size, 1));
 	if (!r.bytes)
-		return -ENOMEM;
-	fill(w->fs, op, d, &r, in->offset);
+		return end(op, -ENOMEM);
+	fill(w->fs, op, op->dir, &r, in->offset);
+	(void)end(op, MOUNT_DONE);
 	(void)mount_reply(w, op, r.bytes, r.used);
 	free(r.bytes);
 	return MOUNT_DONE;
@@ -245,16 +258,6 @@ static int fetch(struct mount_worker *w, struct mount_op *op, struct mount_dir *
 	return mount_sent(op, err);
 }
 
-/* Ends the use of the directory, unless the request goes on. */
-static int end(struct mount_op *op, int result)
-{
-	if (result == MOUNT_WAIT || result == -EAGAIN)
-		return result;
-	atomic_flag_clear(&op->dir->in_use);
-	op->dir = NULL;
-	return result;
-}
-
 static int from(struct mount_worker *w, struct mount_op *op, bool plus)
 {
 	const struct fuse_read_in *in = (const void *)op->args;
@@ -271,7 +274,7 @@ static int from(struct mount_worker *w, struct mount_op *op, bool plus)
 	}
 	if (!op->dir && has(d, number)) {
 		op->dir = d;
-		return end(op, answer(w, op, d, plus));
+		return answer(w, op, plus);
 	}
 	err = op->dir ? 0 : page_choose(d, number);
 	op->dir = d;
@@ -291,7 +294,7 @@ static int listed(struct mount_worker *w, struct mount_op *op, bool plus)
 		return end(op, err);
 	page_keep(d, op->req.count, op->req.length_bytes == 0);
 	if (has(d, max_u64(in->offset, DOTS)) || d->at_end)
-		return end(op, answer(w, op, d, plus));
+		return answer(w, op, plus);
 	err = page_choose(d, d->first + d->count);
 	return end(op, err ? err : fetch(w, op, d));
 }

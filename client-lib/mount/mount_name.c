@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* Requests that make, move and remove names.  Each is one request to the appliance. */
+/* Requests that make, move and remove names.  Each is one request to the appliance, but for a link,
+ * which then asks for the attributes. */
 #include "client-lib/mount/mount.h"
 
 #include <errno.h>
@@ -38,6 +39,36 @@ int mount_symlink_begin(struct mount_worker *w, struct mount_op *op)
 int mount_symlink_step(struct mount_worker *w, struct mount_op *op)
 {
 	return mount_mkdir_step(w, op);
+}
+
+/* ---- links ----------------------------------------------------------------------------------- */
+
+enum { LINKS = 1, ASKS };
+
+int mount_link_begin(struct mount_worker *w, struct mount_op *op)
+{
+	const struct fuse_link_in *in = (const void *)op->args;
+
+	op->ref[0] = mount_ref(mount_node_of(w->fs, in->oldnodeid));
+	op->ref[0].flags = WEKA_NOFOLLOW;
+	op->ref[1] = mount_ref_in(op->at, op->name[0]);
+	op->doing = LINKS;
+	return mount_sent(op,
+			  weka_submit_link(w->client, mount_req(w, op), &op->ref[0], &op->ref[1]));
+}
+
+int mount_link_step(struct mount_worker *w, struct mount_op *op)
+{
+	int err = op->doing == LINKS ? op->req.status : mount_asked(op);
+
+	if (err)
+		return err;
+	if (op->doing == ASKS)
+		return mount_reply_entry(w, op);
+	err = mount_ask(w, op, &op->ref[0]);
+	if (!err)
+		op->doing = ASKS;
+	return err;
 }
 
 /* ---- removed, moved -------------------------------------------------------------------------- */

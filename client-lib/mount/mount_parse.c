@@ -7,7 +7,6 @@
  * A request without a row is answered with ENOSYS.  For some of them that is the wanted answer,
  * since the kernel does not ask again and does the work itself:
  *
- *     LINK                   the program sees EPERM: the protocol links names, not handles
  *     ACCESS                 the kernel checks modes (default_permissions)
  *     GETLK, SETLK, SETLKW   not asked for in INIT: locks of one mount are the kernel's
  *     FSYNC, FSYNCDIR        what was answered is durable already
@@ -39,6 +38,7 @@ static const struct mount_shape shapes[] = {
 	[FUSE_UNLINK] = { "unlink", .names = 1, BOTH(unlink) },
 	[FUSE_RMDIR] = { "rmdir", .names = 1, BOTH(rmdir) },
 	[FUSE_RENAME] = { "rename", SIZE(fuse_rename_in), .names = 2, BOTH(rename) },
+	[FUSE_LINK] = { "link", SIZE(fuse_link_in), .names = 1, BOTH(link) },
 	[FUSE_OPEN] = { "open", SIZE(fuse_open_in), BOTH(open) },
 	[FUSE_READ] = { "read", SIZE(fuse_read_in), BOTH(read) },
 	[FUSE_WRITE] = { "write", SIZE(fuse_write_in),

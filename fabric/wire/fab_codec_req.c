@@ -434,7 +434,8 @@ static int rename_parse(struct fab_req *req, const struct cut *cut)
 	req->args.rename.flags = le32_get(w.flags);
 	if (req->args.rename.flags > (req->type == FAB_LINK ? 0 : FAB_RENAME_EXCHANGE))
 		return -EPROTO;
-	err = place_parse(&req->args.rename.from, cut, &w.from);
+	err = req->type == FAB_LINK ? name_parse(&req->args.rename.from, cut, &w.from)
+				    : place_parse(&req->args.rename.from, cut, &w.from);
 	return err ? err : place_parse(&req->args.rename.to, cut, &w.to);
 }
 

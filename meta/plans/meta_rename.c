@@ -286,11 +286,32 @@ static int link_check(const struct meta__at *a, const struct meta__at *b)
 	return b->slash ? -ENOENT : 0;
 }
 
+/* Finds the file that gets another name.  By its handle it may be open without any: -ENOENT. */
+static int link_from(struct meta *m, const struct meta_op *op, struct meta__at *a)
+{
+	struct meta__inode in;
+	int rc;
+
+	if (op->target.path)
+		return meta__walk(m, &op->target, 0, !(op->flags & META_NOFOLLOW), a);
+	rc = meta__resolve(m, &op->target, false, &in);
+	if (rc)
+		return rc;
+	if (in.flags & META__INODE_HIDDEN)
+		return -EINVAL; /* its commit gives it a name */
+	DASSERT(!op->target.path);
+	*a = (struct meta__at){ .found = in.nlink > 0 };
+	a->is.handle = in.handle;
+	a->is.type = in.type;
+	a->is.child = in.child;
+	return 0;
+}
+
 int meta__plan_link(struct meta *m, struct meta_op *op)
 {
 	struct meta__inode in;
 	struct meta__at a, b;
-	int rc = meta__walk(m, &op->target, 0, !(op->flags & META_NOFOLLOW), &a), miss = 0;
+	int rc = link_from(m, op, &a), miss = 0;
 
 	if (meta__stop(rc, &miss))
 		return rc;

@@ -520,12 +520,28 @@ static void do_rename(struct meta_random *r, const char *from, const char *to)
 	note(r, to, run(r, &op), model_rename(r->fs, from, to, op.flags, op.wall_ns));
 }
 
+/* The file that the path names, by its handle. */
+static void link_by_handle(struct meta_random *r, struct meta_op *op)
+{
+	struct meta_op look = { .type = META_OP_STAT,
+				.target = op->target,
+				.flags = META_NOFOLLOW,
+				.wall_ns = op->wall_ns };
+
+	if (run(r, &look))
+		return;
+	op->target.path = NULL;
+	op->target.handle = look.attr.handle;
+}
+
 static void do_link(struct meta_random *r, const char *from, const char *to)
 {
 	struct meta_op op = op_new(r, META_OP_LINK, from);
 
 	op.other = (struct meta_target){ .path = to, .path_len = (uint32_t)strlen(to) };
 	op.flags = below(r, 2) ? META_NOFOLLOW : 0;
+	if (op.flags && op.wall_ns % 2)
+		link_by_handle(r, &op);
 	note(r, to, run(r, &op), model_link(r->fs, from, to, op.flags, op.wall_ns));
 }
 

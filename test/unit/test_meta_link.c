@@ -227,3 +227,43 @@ Test(meta_link, a_listing_shows_every_name)
 		at += e.entry_bytes;
 	}
 }
+
+static int link_by_handle(const struct meta_handle *handle, const char *to)
+{
+	struct meta_op op = { .type = META_OP_LINK, .target = { .handle = *handle } };
+
+	op.other = (struct meta_target){ .path = to, .path_len = (uint32_t)strlen(to) };
+	op.wall_ns = 9;
+	return meta_world_run(w, &op);
+}
+
+Test(meta_link, a_handle_names_the_file_too)
+{
+	cr_assert_eq(sh_stat(w, "d/f", 0, &a), 0);
+	cr_assert_eq(sh_rename(w, "d/f", "e/moved", 0), 0);
+	cr_assert_eq(link_by_handle(&a.handle, "d/again"), 0);
+	cr_assert_eq(sh_stat(w, "d/again", 0, &b), 0);
+	cr_assert(meta__handle_eq(&a.handle, &b.handle));
+	cr_assert_eq(b.nlink, 2);
+	cr_assert_eq(link_by_handle(&a.handle, "d/again"), -EEXIST);
+	cr_assert_eq(sh_stat(w, "d", 0, &b), 0);
+	cr_assert_eq(link_by_handle(&b.handle, "e/dir"), -EPERM);
+	cr_assert_eq(sh_unlink(w, "d/again"), 0);
+	cr_assert_eq(sh_unlink(w, "e/moved"), 0);
+	cr_assert_eq(link_by_handle(&a.handle, "d/gone"), -ESTALE);
+}
+
+Test(meta_link, a_held_file_without_a_name_gets_none)
+{
+	struct meta_op op = sh_op(META_OP_STAT, "d/f");
+
+	op.flags = META_HOLD;
+	cr_assert_eq(meta_world_run(w, &op), 0);
+	a = op.attr;
+	cr_assert_eq(sh_unlink(w, "d/f"), 0);
+	cr_assert_eq(link_by_handle(&a.handle, "d/back"), -ENOENT);
+	op = sh_op(META_OP_LET_GO, NULL);
+	op.target.handle = a.handle;
+	cr_assert_eq(meta_world_run(w, &op), 0);
+	cr_assert_eq(link_by_handle(&a.handle, "d/back"), -ESTALE);
+}
