@@ -3,7 +3,7 @@
 # Runs as root on a clean Debian 12 (e2e_deb.sh), whose systemd started it: our packages' life.
 cd / && BUILD=/t && mkdir -p /t/release && ln -s /usr/bin /t/release/bin && . /test/e2e/lib.sh
 export DEBIAN_FRONTEND=noninteractive WEKA_ADDRESS=shm:/run/weka/sock WEKA_KEY_FILE=/etc/weka-appliance.key
-NAMES="libweka-client-dev libweka-client0 python3-weka weka-appliance weka-bench wekactl"
+NAMES="libweka-client-dev libweka-client0 python3-weka weka-appliance weka-bench weka-mount wekactl"
 apt() { apt-get -y -q --no-install-recommends "$@"; }
 active() { systemctl is-active -q weka-appliance; }
 pid() { systemctl show -P MainPID weka-appliance; }

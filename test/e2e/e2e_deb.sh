@@ -5,7 +5,7 @@
 cd "$(dirname "$0")/../.." && . test/e2e/lib.sh
 
 DEBS=$(realpath -m "$BUILD/deb")
-PACKAGES="libweka-client-dev libweka-client0 python3-weka weka-appliance weka-bench wekactl"
+PACKAGES="libweka-client-dev libweka-client0 python3-weka weka-appliance weka-bench weka-mount wekactl"
 alone() { env -u MAKEFLAGS -u MAKELEVEL make -s BUILD="$BUILD" "$@"; }
 deb() { echo "$DEBS/$1"_[0-9]*.deb; }
 
