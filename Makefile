@@ -67,7 +67,7 @@ CFLAGS  := -std=gnu17 -g -ffile-prefix-map=$(CURDIR)=. $(ARCH) -fPIC -fno-semant
 	   -fno-strict-aliasing -I. $(WARN)
 LDFLAGS := -Wl,--as-needed -Wl,-z,relro,-z,now
 # What is not used is not linked (--as-needed).
-LDLIBS  := -lisal -lxxhash -luring -lssl -lcrypto -linih -ljansson -lblkid -lpci -lpthread
+LDLIBS  := -lisal -lxxhash -luring -lssl -lcrypto -linih -ljansson -lblkid -lpci -lpthread -lm
 
 sanitize       := -O1 -DWK_DEBUG -fno-sanitize-recover=all
 CFLAGS_release := -O2 -D_FORTIFY_SOURCE=2

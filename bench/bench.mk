@@ -16,4 +16,6 @@ test_bench_tree_srcs    := $(bench_test) bench/bench_tree.c
 bench_targets           := $(bench_test) bench/bench_env.c $(wildcard bench/target/*.c)
 test_bench_loop_srcs    := $(bench_targets)
 test_bench_target_srcs  := $(bench_targets)
+test_bench_mlperf_srcs  := $(bench_targets) $(filter-out %_main.c,$(wildcard bench/mlperf/*.c))
+test_bench_mlperf_table_srcs := $(test_bench_mlperf_srcs)
 test_bench_fair_srcs    := $(bench_test) bench/bench_shares.c

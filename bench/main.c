@@ -4,6 +4,7 @@
  */
 #define _GNU_SOURCE
 #include "bench/bench.h"
+#include "bench/command.h"
 #include "base/num.h"
 #include "base/version.h"
 
@@ -63,6 +64,15 @@ static const struct workload {
 	{ "collect", bench_workload_collect,
 	  "files made and removed in a full appliance: write amplification", 0, 0, 16, 256, 0, 1, 1,
 	  "shm" },
+};
+
+/* These have options of their own: weka-bench COMMAND --help. */
+static const struct command {
+	const char *name;
+	int (*run)(int argc, char **argv);
+	const char *what;
+} commands[] = {
+	{ "mlperf", command_mlperf, "simulated accelerators of MLPerf Storage, over any storage" },
 };
 
 enum { OPT_SUMMARY = 256, OPT_NAME, OPT_SETTLE };
@@ -351,6 +361,9 @@ static char *list_workloads(int key, const char *text, void *input)
 	fprintf(f, "Workloads:\n");
 	for (size_t i = 0; i < ARRAY_LEN(workloads); i++)
 		fprintf(f, "  %-10s %s\n", workloads[i].name, workloads[i].what);
+	fprintf(f, "Commands for any storage (weka-bench COMMAND --help):\n");
+	for (size_t i = 0; i < ARRAY_LEN(commands); i++)
+		fprintf(f, "  %-10s %s\n", commands[i].name, commands[i].what);
 	fclose(f);
 	return out;
 }
@@ -391,6 +404,9 @@ int main(int argc, char **argv)
 		.core_appliance = allowed_cpu(1) < 0 ? -1 : allowed_cpu(0),
 	};
 
+	for (size_t i = 0; i < ARRAY_LEN(commands) && argc > 1; i++)
+		if (strcmp(argv[1], commands[i].name) == 0)
+			return commands[i].run(argc - 1, argv + 1);
 	conf.least_bytes = UINT64_MAX;
 	argp_program_version_hook = print_version;
 	argp_err_exit_status = 2;

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 
 static const struct target__kind *const kinds[] = {
 	&target__null, &target__posix, &target__direct, &target__uring,
@@ -216,6 +217,13 @@ void *target__pages(uint64_t bytes)
 		return NULL;
 	target__scramble(p, bytes);
 	return p;
+}
+
+void target__sleep(uint64_t ns)
+{
+	struct timespec t = { .tv_sec = (time_t)(ns / NS_PER_S), .tv_nsec = (long)(ns % NS_PER_S) };
+
+	(void)nanosleep(&t, NULL);
 }
 
 void target__scramble(void *at, uint64_t bytes)

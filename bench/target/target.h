@@ -92,7 +92,7 @@ struct target_options {
 	uint32_t threads;     /* of a session of a local directory; 0: the caller's only */
 	uint32_t depth;       /* ios in flight in a session; 0: 256                      */
 	int core_server;      /* processor of an appliance that is started; -1: any      */
-	double null_ns;       /* null: time of an operation                              */
+	bool keep;            /* target_close() leaves what was made                       */
 };
 
 /**

@@ -64,7 +64,9 @@ void target__dir_close(struct target *t)
 	struct target__dir *dir = t->own;
 
 	close(dir->fd);
-	if (nftw(t->root, remove_one, 32, FTW_DEPTH | FTW_PHYS) != 0)
+	if (t->options.keep)
+		fprintf(stderr, "kept: %s\n", t->root);
+	else if (nftw(t->root, remove_one, 32, FTW_DEPTH | FTW_PHYS) != 0)
 		fprintf(stderr, "weka-bench: %s stays: %s\n", t->root, strerror(errno));
 	free(dir);
 }
@@ -120,8 +122,18 @@ static int reader_of(const struct target__dir *dir, const struct target_group *g
 	return fd;
 }
 
-/* Reads [from, until) of the file into the buffer again and again. */
-static int read_pieces(int fd, struct target_io *io, bool direct, uint8_t *buffer)
+/* The next `bytes` of the landing memory, at most TARGET__PIECE. */
+static uint8_t *landing(struct target__landing *land, uint64_t bytes)
+{
+	uint64_t at = land->next + bytes > TARGET__RING ? 0 : land->next;
+
+	ASSERT(bytes <= TARGET__PIECE);
+	land->next = align_up(at + bytes, DIRECT_ALIGN);
+	return land->memory + at;
+}
+
+/* Reads [from, until) of the file. */
+static int read_pieces(int fd, struct target_io *io, bool direct, struct target__landing *land)
 {
 	const uint64_t until = io->length_bytes == TARGET_TO_END
 				       ? UINT64_MAX
@@ -131,10 +143,12 @@ static int read_pieces(int fd, struct target_io *io, bool direct, uint8_t *buffe
 	while (at < until) {
 		uint64_t from = direct ? align_down(at, DIRECT_ALIGN) : at;
 		uint64_t want = min_u64(until - from, TARGET__PIECE);
+		uint8_t *buffer;
 		ssize_t n;
 
 		if (direct)
 			want = min_u64(align_up(want, DIRECT_ALIGN), TARGET__PIECE);
+		buffer = landing(land, want);
 		n = pread(fd, buffer, want, (off_t)from);
 		if (n < 0)
 			return -errno;
@@ -152,13 +166,13 @@ static int read_pieces(int fd, struct target_io *io, bool direct, uint8_t *buffe
 }
 
 static int do_read(const struct target__dir *dir, const struct target_group *g,
-		   struct target_io *io, uint8_t *buffer, struct target__kept *kept)
+		   struct target_io *io, struct target__landing *land, struct target__kept *kept)
 {
 	int fd = reader_of(dir, g, io, kept), err;
 
 	if (fd < 0)
 		return fd;
-	err = read_pieces(fd, io, dir->read_flags != 0, buffer);
+	err = read_pieces(fd, io, dir->read_flags != 0, land);
 	if (fd != kept->fd)
 		close(fd);
 	return err;
@@ -180,13 +194,13 @@ static int write_pieces(int fd, const struct target_io *io, uint8_t *buffer)
 }
 
 static int do_put(const struct target__dir *dir, const struct target_group *g, struct target_io *io,
-		  uint8_t *buffer)
+		  struct target__landing *land)
 {
 	int fd = openat(dir->fd, io->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600), err;
 
 	if (fd < 0)
 		return -errno;
-	err = write_pieces(fd, io, buffer);
+	err = write_pieces(fd, io, land->memory);
 	if (!err && (g->flags & TARGET_DURABLE) && fsync(fd) != 0)
 		err = -errno;
 	if (close(fd) != 0 && !err)
@@ -214,15 +228,15 @@ static int do_list(const struct target__dir *dir, struct target_io *io)
 }
 
 int target__dir_io(const struct target__dir *dir, const struct target_group *g,
-		   struct target_io *io, uint8_t *buffer, struct target__kept *kept)
+		   struct target_io *io, struct target__landing *land, struct target__kept *kept)
 {
 	struct stat st;
 
 	switch (g->op) {
 	case TARGET_READ:
-		return do_read(dir, g, io, buffer, kept);
+		return do_read(dir, g, io, land, kept);
 	case TARGET_PUT:
-		return do_put(dir, g, io, buffer);
+		return do_put(dir, g, io, land);
 	case TARGET_STAT:
 		if (fstatat(dir->fd, io->path, &st, 0) != 0)
 			return -errno;

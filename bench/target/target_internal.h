@@ -54,6 +54,8 @@ void target__landed(struct target_io *io, uint64_t offset_bytes, const void *dat
 void target__path(const struct target *t, const char *path, char *out, uint32_t size);
 /* A memory area of whole pages, full of random bytes; NULL: none. */
 void *target__pages(uint64_t bytes);
+/* Sleeps: nothing is in flight that could end. */
+void target__sleep(uint64_t ns);
 void target__scramble(void *at, uint64_t bytes);
 
 /* ---- target_dir.c: what local directories share ------------------------------------- */
@@ -70,15 +72,23 @@ struct target__kept {
 };
 
 #define TARGET__PIECE (4u << 20) /* bytes of one call, at most */
+#define TARGET__RING  (8u << 20)
+
+/* Memory where reads end, one behind the other: as in a loader, the next read does not find the
+ * buffer of the last one in the processor's nearest cache. */
+struct target__landing {
+	uint8_t *memory; /* TARGET__RING bytes */
+	uint64_t next;
+};
 
 /* Makes DIR/weka-bench.PID.N; t->own is a struct target__dir then. */
 must_check int target__dir_open(struct target *t, const char *where, int read_flags);
 void target__dir_close(struct target *t);
 int target__dir_mkdir(struct target_session *s, const char *path);
 int target__dir_drop_caches(struct target *t);
-/* Does the work of one io: 0 or -errno.  `buffer` has TARGET__PIECE bytes. */
+/* Does the work of one io: 0 or -errno. */
 int target__dir_io(const struct target__dir *dir, const struct target_group *g,
-		   struct target_io *io, uint8_t *buffer, struct target__kept *kept);
+		   struct target_io *io, struct target__landing *land, struct target__kept *kept);
 /* After the last io of a group: makes removals durable. */
 int target__dir_settle(const struct target__dir *dir, const struct target_group *g);
 void target__dir_forget(struct target__kept *kept);

@@ -182,7 +182,11 @@ static void poll_server(struct target_session *s)
 
 static void wait_server(struct target_session *s, uint64_t timeout_ns)
 {
-	serve(s->own, (int)min_u64(div_up(timeout_ns, NS_PER_MS), 1000));
+	struct nfs__session *p = s->own;
+
+	if (p->busy == 0)
+		target__sleep(timeout_ns);
+	serve(p, (int)min_u64(div_up(timeout_ns, NS_PER_MS), 1000));
 	nfs__fill_slots(s);
 }
 

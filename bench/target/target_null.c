@@ -39,7 +39,7 @@ static void null_submit(struct target_session *s, struct target_group *g)
 static void null_wait(struct target_session *s, uint64_t timeout_ns)
 {
 	(void)s;
-	(void)timeout_ns;
+	target__sleep(timeout_ns);
 }
 
 const struct target__kind target__null = {

@@ -26,7 +26,7 @@ struct worker {
 	struct session *session;
 	pthread_t thread;
 	bool runs;
-	uint8_t *buffer;
+	struct target__landing land;
 	struct target__kept kept;
 };
 
@@ -60,7 +60,7 @@ static void work_on(struct worker *w, struct target_group *g)
 
 		io->status = 0;
 		io->got_bytes = 0;
-		err = target__dir_io(w->session->dir, g, io, w->buffer, &w->kept);
+		err = target__dir_io(w->session->dir, g, io, &w->land, &w->kept);
 		if (err)
 			io->status = err;
 	}
@@ -113,8 +113,8 @@ static void session_close(struct target_session *s)
 		if (w->runs)
 			pthread_join(w->thread, NULL);
 		target__dir_forget(&w->kept);
-		if (w->buffer)
-			munmap(w->buffer, TARGET__PIECE);
+		if (w->land.memory)
+			munmap(w->land.memory, TARGET__RING);
 	}
 	pthread_cond_destroy(&p->finish);
 	pthread_cond_destroy(&p->work);
@@ -128,8 +128,8 @@ static int make_worker(struct session *p, uint32_t i)
 
 	w->session = p;
 	w->kept.fd = -1;
-	w->buffer = target__pages(TARGET__PIECE);
-	if (!w->buffer)
+	w->land.memory = target__pages(TARGET__RING);
+	if (!w->land.memory)
 		return -ENOMEM;
 	if (i == p->count)
 		return 0;
@@ -163,7 +163,7 @@ static int session_open(struct target_session *s)
 	if (!err)
 		return 0;
 	session_close(s);
-	return bench_fail("cannot start %u threads, with 4 MiB each", threads);
+	return bench_fail("cannot start %u threads, with 8 MiB each", threads);
 }
 
 static void submit(struct target_session *s, struct target_group *g)

@@ -228,7 +228,7 @@ static void submit(struct target_session *s, struct target_group *g)
 static void wait_nothing(struct target_session *s, uint64_t timeout_ns)
 {
 	(void)s;
-	(void)timeout_ns;
+	target__sleep(timeout_ns);
 }
 
 /* Removes our keys: KEYS is slow, and the server is there to be measured. */

@@ -82,7 +82,7 @@ static int session_open(struct target_session *s)
 	p->slot_count = min_u32(s->target->options.depth, SLOTS_MAX);
 	for (uint32_t i = 0; i < KEPT; i++)
 		p->file[i].fd = -1;
-	p->memory = target__pages((uint64_t)p->slot_count * PIECE + TARGET__PIECE);
+	p->memory = target__pages((uint64_t)p->slot_count * PIECE + TARGET__RING);
 	err = p->memory ? io_uring_queue_init(SLOTS_MAX, &p->ring, 0) : -ENOMEM;
 	if (err) {
 		free(p);
@@ -103,7 +103,7 @@ static void session_close(struct target_session *s)
 	for (uint32_t i = 0; i < KEPT; i++)
 		if (p->file[i].fd >= 0)
 			close(p->file[i].fd);
-	munmap(p->memory, (uint64_t)p->slot_count * PIECE + TARGET__PIECE);
+	munmap(p->memory, (uint64_t)p->slot_count * PIECE + TARGET__RING);
 	free(p);
 }
 
@@ -264,13 +264,13 @@ static void fill_slots(struct session *p)
 static void by_calls(struct target_session *s, struct target_group *g)
 {
 	struct session *p = s->own;
-	uint8_t *buffer = p->memory + (uint64_t)p->slot_count * PIECE;
+	struct target__landing land = { p->memory + (uint64_t)p->slot_count * PIECE, 0 };
 	int err = 0;
 
 	for (uint32_t i = 0; i < g->count; i++) {
 		g->io[i].status = 0;
 		g->io[i].got_bytes = 0;
-		err = target__dir_io(p->dir, g, &g->io[i], buffer, &p->none);
+		err = target__dir_io(p->dir, g, &g->io[i], &land, &p->none);
 		if (i + 1 == g->count && !err)
 			err = target__dir_settle(p->dir, g);
 		target__ended(s, g, &g->io[i], err);
@@ -317,7 +317,9 @@ static void wait_ring(struct target_session *s, uint64_t timeout_ns)
 				       .tv_nsec = (long long)(timeout_ns % 1000000000u) };
 	struct io_uring_cqe *cqe;
 
-	if (p->busy > 0)
+	if (p->busy == 0)
+		target__sleep(timeout_ns);
+	else
 		(void)!io_uring_wait_cqe_timeout(&p->ring, &cqe, &t);
 }
 

@@ -64,7 +64,7 @@ static void close_appliance(struct target *t)
 	struct appliance *a = t->own;
 	struct weka_client *client;
 
-	if (a->env && a->root_dir && a->conf.connect_count > 0 &&
+	if (a->env && a->root_dir && a->conf.connect_count > 0 && !t->options.keep &&
 	    !connect_to(a, 2u << 20, &client)) {
 		if (weka_rmtree(client, t->root))
 			fprintf(stderr, "weka-bench: %s stays: %s\n", t->root, weka_error(client));
@@ -274,7 +274,10 @@ static void wait_client(struct target_session *s, uint64_t timeout_ns)
 {
 	struct appl__session *p = s->own;
 
-	(void)!weka_wait(p->client, timeout_ns);
+	if (p->busy == 0)
+		target__sleep(timeout_ns);
+	else
+		(void)!weka_wait(p->client, timeout_ns);
 }
 
 static int make_dir(struct target_session *s, const char *path)

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/* Options that all commands have which measure targets, and the command line for the report. */
+#ifndef BENCH_REPORT_ARGS_H
+#define BENCH_REPORT_ARGS_H
+
+#include "bench/report/figure.h"
+#include "bench/target/target.h"
+
+#include <argp.h>
+
+enum { ARGS_TARGETS_MAX = 12 };
+
+struct args {
+	const char *target[ARGS_TARGETS_MAX];
+	const char *name[ARGS_TARGETS_MAX]; /* in tables; NULL: the target's own */
+	int pid[ARGS_TARGETS_MAX];          /* of its server, for its CPU time   */
+	uint32_t target_count;
+	struct target_options options;
+	uint32_t runs;
+	double seconds;
+	uint64_t bytes;
+	bool json;
+	bool cold; /* drops caches before each run */
+	uint64_t seed;
+	char command[320];
+};
+
+/* For argp.children; its input is a struct args. */
+extern const struct argp args_argp;
+
+/* Before argp_parse(): defaults, and the command line as it was typed. */
+void args_begin(struct args *a, int argc, char **argv);
+/* Parses a number with K, M, G or T; argp_error() if it is not one in that range. */
+uint64_t args_number(struct argp_state *state, const char *arg, uint64_t low, uint64_t high);
+double args_real(struct argp_state *state, const char *arg, double low, double high);
+/* A target by its index, and a figure that knows it: 1 after a line on stderr. */
+must_check int args_open(const struct args *a, uint32_t i, struct target **out);
+void args_figure(const struct args *a, uint32_t i, const struct target *t, struct figure *out);
+/* The pid of its server. */
+int args_pid(const struct args *a, uint32_t i, const struct target *t);
+
+#endif
