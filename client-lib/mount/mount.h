@@ -209,6 +209,8 @@ struct mount_worker {
 	struct weka_lease
 		*landing; /* where the rest of the next request is read into; may be NULL */
 	char *spare;      /* and where without a lease */
+	struct weka_attr root_attr; /* as last seen by this worker */
+	struct weka_statfs statfs;
 };
 
 struct mount_fs {

@@ -18,9 +18,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define POOL_BYTES  (32ull << 20)
-#define OPENS_MAX   16384u
-#define THREADS_OWN 4u /* as many workers as cores, but no more than this */
+#define POOL_BYTES (32ull << 20)
+/* Each request waits for the appliance until its own deadline. */
+#define RECONNECT_NS (1000ull * 24 * 3600 * NS_PER_S)
+#define OPENS_MAX    16384u
+#define THREADS_OWN  4u /* as many workers as cores, but no more than this */
 
 static int connect_one(const struct mount_fs *fs, struct weka_client **out)
 {
@@ -31,7 +33,7 @@ static int connect_one(const struct mount_fs *fs, struct weka_client **out)
 		.requests_max = MOUNT_OPS,
 		.pool_bytes = POOL_BYTES,
 		.timeout_ns = a->timeout_ns,
-		.reconnect_ns = a->timeout_ns,
+		.reconnect_ns = RECONNECT_NS,
 		.opens_max = OPENS_MAX,
 	};
 

@@ -3,9 +3,14 @@
 #include "client-lib/mount/mount.h"
 
 #include "base/clock.h"
+#include "base/num.h"
 
 #include <errno.h>
 #include <string.h>
+
+/* An appliance that has not answered by then is away.  umount(8) asks for the attributes of the
+ * root and for the free space, so these are shown as they were last seen. */
+#define ROOT_NS NS_PER_S
 
 int mount_lookup_begin(struct mount_worker *w, struct mount_op *op)
 {
@@ -31,13 +36,26 @@ int mount_getattr_begin(struct mount_worker *w, struct mount_op *op)
 {
 	const struct weka_ref ref = mount_ref(op->at);
 
+	if (op->at == w->fs->root)
+		op->deadline_ns = min_u64(op->deadline_ns, w->now_ns + ROOT_NS);
 	return mount_ask(w, op, &ref);
+}
+
+static bool is_away(int err)
+{
+	return err == -ETIMEDOUT || err == -ENOTCONN || err == -ECONNRESET;
 }
 
 int mount_getattr_step(struct mount_worker *w, struct mount_op *op)
 {
 	int err = mount_asked(op);
 
+	if (op->at == w->fs->root && err == 0)
+		w->root_attr = op->attr;
+	if (op->at == w->fs->root && is_away(err)) {
+		op->attr = w->root_attr;
+		err = 0;
+	}
 	return err ? err : mount_reply_attr(w, op);
 }
 
@@ -61,6 +79,7 @@ int mount_readlink_step(struct mount_worker *w, struct mount_op *op)
 
 int mount_statfs_begin(struct mount_worker *w, struct mount_op *op)
 {
+	op->deadline_ns = min_u64(op->deadline_ns, w->now_ns + ROOT_NS);
 	return mount_sent(op, weka_submit_statfs(w->client, mount_req(w, op), &op->statfs));
 }
 
@@ -69,8 +88,11 @@ int mount_statfs_step(struct mount_worker *w, struct mount_op *op)
 	const struct weka_statfs *s = &op->statfs;
 	struct fuse_statfs_out out = { 0 };
 
-	if (op->req.status)
+	if (is_away(op->req.status))
+		op->statfs = w->statfs;
+	else if (op->req.status)
 		return op->req.status;
+	w->statfs = op->statfs;
 	out.st = (struct fuse_kstatfs){
 		.blocks = s->total_bytes / WEKA_BLOCK,
 		.bfree = s->free_bytes / WEKA_BLOCK,

@@ -56,6 +56,7 @@ static int workers_start(int fuse_fd)
 		int err;
 
 		w->fs = &fs;
+		w->root_attr = fs.root_attr;
 		w->fuse_fd = i == 0 ? fuse_fd : mount_clone(fuse_fd);
 		err = w->fuse_fd < 0 ? w->fuse_fd : mount_worker_create(w);
 		if (err)

@@ -37,3 +37,5 @@ gone() {
 		sleep 0.05
 	done
 }
+# mount_pid: the process of $MNT.
+mount_pid() { pgrep -f "weka-mount.* $MNT\$"; }
