@@ -11,7 +11,7 @@
 # make bench-guest   the driver on a guest's NVMe controllers, beside a bare doorbell loop
 # make tidy          style, layers, formatting  make deps             install what is missing (Debian)
 # make python        the package weka for Python, in build/release/python
-# make install       DESTDIR=, PREFIX=/usr/local, LIBDIR=PREFIX/lib
+# make install       DESTDIR=, PREFIX=/usr/local, LIBDIR=PREFIX/lib, SBINDIR=/usr/sbin (mount.weka)
 # make deb           Debian packages, in build/deb
 # make image         a disk image that makes a server an appliance, in build/image (as root)
 # make test-image    boots it in QEMU
@@ -293,10 +293,15 @@ units     := $(wildcard appliance/*/*.service)
 # Alerts and a dashboard, and the licence of what the page has from others.
 monitoring := appliance/http/weka.rules.yml appliance/http/weka-dashboard.json
 R := $(BUILD)/release
+# mount(8) looks for its helpers in /sbin only, which is /usr/sbin.
+SBINDIR ?= $(if $(filter /usr /usr/local,$(PREFIX)),/usr,$(PREFIX))/sbin
 install:
 	$(sub) VARIANT=release all
 	$(Q)install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(PREFIX)/include
 	$(Q)install -m 755 $(programs:%=$(R)/bin/%) $(DESTDIR)$(PREFIX)/bin
+	$(Q)install -d $(DESTDIR)$(SBINDIR)
+	$(Q)ln -sf $(PREFIX)/bin/weka-mount $(DESTDIR)$(SBINDIR)/mount.weka
+	$(Q)ln -sf $(PREFIX)/bin/weka-mount $(DESTDIR)$(SBINDIR)/mount.fuse.weka
 	$(Q)install -m 755 $(R)/lib/$(SONAME) $(DESTDIR)$(LIBDIR)
 	$(Q)ln -sf $(SONAME) $(DESTDIR)$(LIBDIR)/libweka-client.so
 	$(Q)install -m 644 $(R)/lib/libweka-client.a $(DESTDIR)$(LIBDIR)

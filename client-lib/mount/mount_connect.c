@@ -27,7 +27,9 @@
 static int connect_one(const struct mount_fs *fs, struct weka_client **out)
 {
 	const struct mount_args *a = &fs->args;
-	const struct weka_key key = { .id = a->key_id, .file = a->key_file };
+	static const char nothing[32];
+	const struct weka_key by_file = { .id = a->key_id, .file = a->key_file };
+	const struct weka_key root = { .id = "@root", .secret = nothing };
 	const struct weka_options options = {
 		.size_bytes = sizeof(options),
 		.requests_max = MOUNT_OPS,
@@ -36,9 +38,10 @@ static int connect_one(const struct mount_fs *fs, struct weka_client **out)
 		.reconnect_ns = RECONNECT_NS,
 		.opens_max = OPENS_MAX,
 	};
+	const struct weka_key *key = a->anonymous ? NULL : a->key_file ? &by_file : &root;
 
 	ASSERT(options.requests_max >= MOUNT_OPS); /* mount_worker.c (4) */
-	return weka_connect(a->addresses, a->anonymous ? NULL : &key, &options, out);
+	return weka_connect(a->addresses, key, &options, out);
 }
 
 static int find_root(const struct mount_fs *fs, struct weka_client *client, struct weka_attr *attr)

@@ -219,8 +219,32 @@ refuses "a wrong key" "does not hold our key" sh -c "printf '%064d\n' 7 >'$DIR/w
 refuses "no appliance there" "weka-mount" "$BIN/weka-mount" -o "key=$DIR/key" "shm:$DIR/nothing" "$MNT-4"
 check "a directory of the appliance" mount_at "$MNT-4" root=/tree/sub,threads=1
 is "is the root" "$(cd "$DIR/tree/sub" && ls | head -3)" "$(cd "$MNT-4" && ls | head -3)"
-check "all are unmounted" umount "$MNT" "$MNT-2" "$MNT-4"
+ln -s "$BIN/weka-mount" "$DIR/mount.weka"
+mkdir "$MNT-5"
+check "mount(8) -f mounts nothing" "$DIR/mount.weka" "$SHM" "$MNT-5" -f -o "rw,_netdev,x-systemd.automount,key=$DIR/key"
+is "and nothing is there" "" "$(ls "$MNT-5")"
+check "as mount(8) calls its helpers, without a key since root needs none" "$DIR/mount.weka" "$SHM" "$MNT-5" \
+	-sv -o rw,nofail,noexec,_netdev,user -t weka
+is "with the flags of a mount" "rw,nosuid,nodev,noexec" "$(awk -v m="$MNT-5" '$2 == m { print $4 }' /proc/mounts | cut -d, -f1-4)"
+check "and everything is there" test -f "$MNT-5/tree/size-4096"
+check "they are unmounted" umount "$MNT" "$MNT-2" "$MNT-4" "$MNT-5"
 check "and their programs end" gone
+
+# ---- a user who is not root ----
+if command -v fusermount3 >/dev/null && command -v setpriv >/dev/null; then
+	AS="setpriv --reuid 65534 --regid 65534 --clear-groups"
+	chmod 755 "$DIR"
+	cp "$DIR/key" "$DIR/key.nobody" && chown 65534 "$DIR/key.nobody"
+	mkdir "$MNT-6" && chown 65534 "$MNT-6" && mkdir "$MNT-7"
+	export PATH="$PATH:/usr/bin:/bin"
+	check "a user mounts on a directory of his own" $AS "$BIN/weka-mount" -o "key=$DIR/key.nobody" "$TCP" "$MNT-6"
+	is "and sees the tree" "$(ls "$DIR/tree")" "$($AS ls "$MNT-6/tree")"
+	refuses "root does not" "ermission denied" ls "$MNT-6"
+	refuses "he may not write where the mode says no" "ermission denied" $AS touch "$MNT-6/new"
+	check "the user unmounts" $AS fusermount3 -u "$MNT-6"
+	refuses "not on one that is another's" "mount" $AS "$BIN/weka-mount" -o "key=$DIR/key.nobody" "$TCP" "$MNT-7"
+	check "the program ends" gone
+fi
 is "without a complaint" "" "$(cat "$DIR/mount.log")"
 check "the appliance stops" stop
 finish
