@@ -5,5 +5,7 @@
 #define BENCH_COMMAND_H
 
 int command_mlperf(int argc, char **argv);
+int command_checkpoint(int argc, char **argv);
+int command_kvcache(int argc, char **argv);
 
 #endif

@@ -73,6 +73,8 @@ static const struct command {
 	const char *what;
 } commands[] = {
 	{ "mlperf", command_mlperf, "simulated accelerators of MLPerf Storage, over any storage" },
+	{ "checkpoint", command_checkpoint, "ranks that save and load checkpoints" },
+	{ "kvcache", command_kvcache, "key-value caches of conversations, saved and loaded" },
 };
 
 enum { OPT_SUMMARY = 256, OPT_NAME, OPT_SETTLE };

@@ -29,13 +29,20 @@ check "flux" layout flux 640M
 check "dlrm" layout dlrm 60M
 
 for transport in shm tcp tls; do
-	check "files over $transport" mlperf retinanet 20M --target weka:$transport --drive mem:512M
+	check "files over $transport" mlperf retinanet 20M --target weka:$transport --drive mem:256M
 done
 check "large files over shm" mlperf unet3d 300M --target weka:shm --drive mem:1G
-check "ranges over tcp" mlperf resnet50 60M --target weka:tcp --drive mem:512M
-check "column chunks over shm" mlperf dlrm 60M --target weka:shm --drive mem:512M
+check "ranges over tcp" mlperf resnet50 60M --target weka:tcp --drive mem:256M
+check "column chunks over shm" mlperf dlrm 60M --target weka:shm --drive mem:256M
 check "by O_DIRECT" mlperf retinanet 20M --target "direct:$DIR"
 check "by io_uring" mlperf dlrm 60M --target "uring:$DIR"
+# A checkpoint of 40 MB: files of more than one write.
+for target in weka:shm weka:tcp "posix:$DIR"; do
+	check "a checkpoint over ${target%%:/*}" "$BENCH" checkpoint llama3-8b --ranks 2 --runs 1 --bytes 40M \
+		--target "$target" --drive mem:256M
+	check "key-value caches over ${target%%:/*}" "$BENCH" kvcache 70b --runs 1 --seconds 0.2 --bytes 40M \
+		--target "$target" --drive mem:256M
+done
 refuses "an accelerator that it does not have" "has no b200" "$BENCH" mlperf bert --target null: --accelerator b200
 
 left() { ls -d "$DIR"/weka-bench.* /dev/shm/weka-bench.$$* 2>/dev/null; }
