@@ -156,6 +156,24 @@ WEKA_MUST_CHECK int weka_dataset_drop(struct weka_client *client, const char *na
 /* The sample at a position (below `count`) of an epoch's order: PROTOCOL.md 12. */
 uint64_t weka_order(uint64_t count, uint64_t seed, uint64_t epoch, uint64_t position);
 
+#define WEKA_BY_CLASS  1u
+#define WEKA_BY_SAMPLE 2u
+/*
+ * Draws samples by weight.  In each round of as many positions as the weights have in sum, a class
+ * (or a sample) comes exactly as often as its weight says, in an order that only seed and epoch
+ * decide; and each sample of a class comes once before any of that class comes twice.  With weights
+ * that are all 1, classes are balanced.  Cursors, ranks and batches are as without weights.
+ */
+struct weka_weights {
+	uint32_t by; /* WEKA_BY_CLASS, WEKA_BY_SAMPLE */
+	uint32_t reserved0;
+	const uint32_t
+		*weight; /* of each label, or sample; NULL: 1 each; read by weka_stream_open() */
+	uint64_t count;  /* of them: all classes, or all samples, of the dataset */
+	uint64_t length; /* positions of the epoch; 0: as many as the dataset has samples */
+	uint64_t reserved[2];
+};
+
 #define WEKA_IN_ORDER  1u /* do not shuffle: sample i is at position i */
 #define WEKA_DROP_LAST 2u /* leave out the last step if it is not full for every rank */
 struct weka_epoch {
@@ -169,7 +187,8 @@ struct weka_epoch {
 	uint32_t reserved0;
 	uint64_t timeout_ns;    /* of a request, as weka_req.timeout_ns */
 	struct weka_pool *pool; /* where batches are: weka_pool.h; NULL: the library's own */
-	uint64_t reserved[3];
+	const struct weka_weights *weights; /* NULL: each sample comes once */
+	uint64_t reserved[2];
 };
 
 /* A place between two steps of an epoch, to be saved with the model.  It knows dataset, seed and
@@ -216,8 +235,10 @@ struct weka_stream_stats {
  * Owns:    *out until weka_stream_close(), which must come before weka_close() of the client.  It
  *          keeps what it needs of the dataset, which may be closed before.
  * Errors:  -EINVAL (too many ranks, a rank that is not below world, a batch of 0 or too many
- *          samples; a cursor that is damaged, or of a newer format), -ESTALE (the cursor is of
- *          another dataset or version, seed, epoch, or order).
+ *          samples; weights that do not fit the dataset; a cursor that is damaged, or of a newer
+ *          format), -ESTALE (the cursor is of another dataset or version, seed, epoch, order, or
+ *          of other weights), -E2BIG (weights of more than 2^48 in sum), and with weights by class
+ *          those of weka_dataset_sample().
  */
 WEKA_MUST_CHECK int weka_stream_open(struct weka_client *client, struct weka_dataset *dataset,
 				     const struct weka_epoch *epoch,

@@ -89,19 +89,33 @@ static void item_set(struct dataset__batch *b, uint32_t i, const struct dataset_
 	b->labels[i] = r->label;
 }
 
+/* Finds the sample at a position. */
+static int sample_find(struct weka_dataset *d, struct dataset__draw *draw, uint64_t position,
+		       uint64_t *sample, struct dataset__record *r)
+{
+	uint32_t label = WEKA_NO_LABEL;
+	int err;
+
+	if (draw->weights)
+		*sample = dataset__weights_at(draw->weights, position, &label);
+	else
+		*sample = draw->in_order ? position : dataset__order_at(&draw->order, position);
+	err = dataset__record(d, *sample, r);
+	if (!err && label != WEKA_NO_LABEL && r->label != label)
+		err = dataset__fail(d, -EPROTO, "its classes are not in the order of its paths");
+	return err;
+}
+
 static int samples_find(struct dataset__batch *b, struct weka_dataset *d,
-			const struct dataset__order *o)
+			struct dataset__draw *draw)
 {
 	uint64_t text_bytes = 0;
 	const char *at;
 
 	for (uint32_t i = 0; i < b->piece.count; i++) {
-		const uint64_t position = b->piece.at + i;
 		struct dataset__record r;
-		int err;
+		int err = sample_find(d, draw, b->piece.at + i, &b->samples[i], &r);
 
-		b->samples[i] = o ? dataset__order_at(o, position) : position;
-		err = dataset__record(d, b->samples[i], &r);
 		if (!err && d->by_path)
 			err = path_add(b, d, &r, &text_bytes);
 		if (err)
@@ -182,7 +196,7 @@ static int parts_plan(struct dataset__batch *b, struct weka_dataset *d,
 }
 
 int dataset__batch_plan(struct dataset__batch *b, struct weka_dataset *d,
-			const struct dataset__order *o, const struct dataset__limits *limits)
+			struct dataset__draw *draw, const struct dataset__limits *limits)
 {
 	int err;
 
@@ -190,7 +204,7 @@ int dataset__batch_plan(struct dataset__batch *b, struct weka_dataset *d,
 	b->part_count = 0;
 	b->lease_bytes = 0;
 	b->pool = limits->pool;
-	err = samples_find(b, d, o);
+	err = samples_find(b, d, draw);
 	if (!err)
 		err = parts_plan(b, d, limits);
 	if (err)

@@ -10,6 +10,7 @@
 #define CURSOR_MAGIC    0x55434b57u /* "WKCU" */
 #define CURSOR_VERSION  1u
 #define CURSOR_IN_ORDER 1u
+#define CURSOR_WEIGHTED 2u
 
 struct cursor_disk {
 	le32 magic;
@@ -29,14 +30,15 @@ void dataset__cursor_build(struct weka_cursor *out, const struct dataset__place 
 	struct cursor_disk d = {
 		.magic = le32_of(CURSOR_MAGIC),
 		.version = le16_of(CURSOR_VERSION),
-		.flags = le16_of(p->in_order ? CURSOR_IN_ORDER : 0),
+		.flags = le16_of((p->in_order ? CURSOR_IN_ORDER : 0) |
+				 (p->is_weighted ? CURSOR_WEIGHTED : 0)),
 		.count = le64_of(p->count),
 		.seed = le64_of(p->seed),
 		.epoch = le64_of(p->epoch),
 		.position = le64_of(p->position),
 	};
 
-	ASSERT(p->position <= p->count);
+	ASSERT(p->is_weighted || p->position <= p->count);
 	memcpy(d.content, p->content, sizeof(d.content));
 	d.check = le32_of(crc32c(&d, offsetof(struct cursor_disk, check)));
 	memcpy(out, &d, sizeof(d));
@@ -50,7 +52,8 @@ const char *dataset__cursor_parse(struct dataset__place *out, const struct weka_
 	if (le32_get(d.magic) != CURSOR_MAGIC ||
 	    le32_get(d.check) != crc32c(&d, offsetof(struct cursor_disk, check)))
 		return "these bytes are not a cursor, or not whole";
-	if (le16_get(d.version) != CURSOR_VERSION || (le16_get(d.flags) & ~CURSOR_IN_ORDER))
+	if (le16_get(d.version) != CURSOR_VERSION ||
+	    (le16_get(d.flags) & ~(CURSOR_IN_ORDER | CURSOR_WEIGHTED)))
 		return "the cursor was made by a newer library";
 	*out = (struct dataset__place){
 		.count = le64_get(d.count),
@@ -58,7 +61,10 @@ const char *dataset__cursor_parse(struct dataset__place *out, const struct weka_
 		.epoch = le64_get(d.epoch),
 		.position = le64_get(d.position),
 		.in_order = le16_get(d.flags) & CURSOR_IN_ORDER,
+		.is_weighted = le16_get(d.flags) & CURSOR_WEIGHTED,
 	};
 	memcpy(out->content, d.content, sizeof(out->content));
+	if (out->is_weighted)
+		return NULL; /* the weights say how long the epoch is */
 	return out->position > out->count ? "the cursor is behind the end of its epoch" : NULL;
 }

@@ -3,6 +3,7 @@
  * Datasets and epoch streams: what the files of this room share.
  *
  *   dataset_order.c      which sample is where in an epoch, and whose step it is; a pure function
+ *   dataset_weights.c    the same for samples that are drawn by weight
  *   dataset_cursor.c     the 64 bytes of a cursor
  *   dataset_manifest.c   the bytes of a manifest, built and checked
  *   dataset_open.c       a manifest that is open: its samples by number, in pages
@@ -40,6 +41,10 @@ struct dataset__order {
 void dataset__order_init(struct dataset__order *o, uint64_t count, uint64_t seed, uint64_t epoch);
 /* The sample at a position below count. */
 uint64_t dataset__order_at(const struct dataset__order *o, uint64_t position);
+/* The permutation of any numbers, by any key; keys come from these two. */
+void dataset__order_of(struct dataset__order *o, uint64_t count, uint64_t key);
+uint64_t dataset__key(uint64_t a, uint64_t b);
+uint64_t dataset__epoch_key(uint64_t seed, uint64_t epoch);
 
 /* How the positions [from, count) are divided into steps of `world` batches. */
 struct dataset__plan {
@@ -61,6 +66,28 @@ struct dataset__piece {
 uint64_t dataset__steps(const struct dataset__plan *p);
 struct dataset__piece dataset__piece(const struct dataset__plan *p, uint64_t step);
 
+/* ---- samples by weight: dataset_weights.c ------------------------------------------ */
+
+struct dataset__weights {
+	uint64_t groups; /* classes or samples */
+	uint64_t length; /* positions of the epoch */
+	uint64_t key;    /* of seed and epoch */
+	uint64_t mark;   /* tells these weights from others */
+	uint64_t *begin; /* groups + 1: first place of the wheel of each */
+	uint64_t *first; /* by class: first sample of each; NULL: by sample */
+	uint64_t *count; /* ... and how many it has */
+	uint64_t round;  /* whose order this is; UINT64_MAX: none */
+	struct dataset__order order;
+};
+
+/* Returns 0, or an error with its line. */
+must_check int dataset__weights_make(struct dataset__weights **out, struct weka_dataset *d,
+				     const struct weka_weights *from, uint64_t seed,
+				     uint64_t epoch);
+void dataset__weights_free(struct dataset__weights *w); /* NULL is fine */
+/* The sample at a position below length, and the label that it must have, if that is known. */
+uint64_t dataset__weights_at(struct dataset__weights *w, uint64_t position, uint32_t *label);
+
 /* ---- cursors: dataset_cursor.c ---------------------------------------------------- */
 
 struct dataset__place {
@@ -69,8 +96,12 @@ struct dataset__place {
 	uint64_t epoch;
 	uint64_t position;
 	bool in_order;
-	uint8_t content[20]; /* the first bytes of the dataset's */
+	bool is_weighted;
+	/* The first bytes of the dataset's; with weights 12 of them, and the mark. */
+	uint8_t content[20];
 };
+
+#define DATASET__CURSOR_CONTENT 12u /* bytes of a dataset's content that every cursor has */
 
 void dataset__cursor_build(struct weka_cursor *out, const struct dataset__place *p);
 /* Returns NULL, or why the bytes are no cursor. */
@@ -201,6 +232,13 @@ struct dataset__batch {
 	bool is_ready;          /* the parts are planned */
 };
 
+/* How a position becomes a sample. */
+struct dataset__draw {
+	bool in_order; /* the one of that number */
+	struct dataset__order order;
+	struct dataset__weights *weights; /* NULL: each comes once */
+};
+
 struct dataset__limits {
 	uint32_t items_max;
 	uint64_t window_max;
@@ -212,7 +250,7 @@ must_check struct dataset__batch *dataset__batch_new(uint32_t room);
 void dataset__batch_free(struct dataset__batch *b);
 /* Finds the samples of b->piece and divides them into requests.  0, or an error with its line. */
 must_check int dataset__batch_plan(struct dataset__batch *b, struct weka_dataset *d,
-				   const struct dataset__order *o,
+				   struct dataset__draw *draw,
 				   const struct dataset__limits *limits);
 /* Takes the lease and submits what can be: 0 all; -EAGAIN: not now; or an error with its line. */
 must_check int dataset__batch_send(struct dataset__batch *b, struct weka_client *c,

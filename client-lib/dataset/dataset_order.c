@@ -29,9 +29,23 @@ static uint64_t mix(uint64_t z)
 	return z ^ (z >> 31);
 }
 
+uint64_t dataset__key(uint64_t a, uint64_t b)
+{
+	return mix(mix(a) ^ b);
+}
+
+uint64_t dataset__epoch_key(uint64_t seed, uint64_t epoch)
+{
+	return dataset__key(seed + GOLDEN, epoch);
+}
+
 void dataset__order_init(struct dataset__order *o, uint64_t count, uint64_t seed, uint64_t epoch)
 {
-	uint64_t key = mix(mix(seed + GOLDEN) ^ epoch);
+	dataset__order_of(o, count, dataset__epoch_key(seed, epoch));
+}
+
+void dataset__order_of(struct dataset__order *o, uint64_t count, uint64_t key)
+{
 	uint32_t bits = 2;
 
 	ASSERT(count > 0 && count <= DATASET__SAMPLES_MAX);

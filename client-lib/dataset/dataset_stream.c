@@ -21,6 +21,7 @@
 #include "client-lib/dataset/dataset_internal.h"
 
 #include "base/clock.h"
+#include "base/le.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -33,7 +34,7 @@
 struct weka_stream {
 	struct weka_client *client;
 	struct weka_dataset *dataset;
-	struct dataset__order order;
+	struct dataset__draw draw;
 	struct dataset__plan plan;
 	struct dataset__limits limits;
 	struct dataset__place place; /* of the cursor */
@@ -63,7 +64,7 @@ static void stream_check(const struct weka_stream *s)
 	for (b = s->queue; b; b = b->next)
 		ASSERT(b->is_ready && b->pub.step == step++); /* (1) */
 	ASSERT(step == s->begun && s->queued == s->begun - s->next && s->queued <= s->ahead);
-	ASSERT(s->begun <= s->steps && s->place.position <= s->place.count);
+	ASSERT(s->begun <= s->steps && s->place.position <= s->plan.count);
 	for (b = s->spare; b; b = b->next)
 		ASSERT(!b->pub.lease && !b->is_ready && !dataset__batch_is_sent(b)); /* (2) */
 	for (b = s->held; b; b = b->next)
@@ -101,7 +102,7 @@ static int step_begin(struct weka_stream *s, struct dataset__batch **out)
 	b->next = NULL;
 	b->piece = dataset__piece(&s->plan, s->begun);
 	b->pub.step = s->begun;
-	err = dataset__batch_plan(b, s->dataset, s->place.in_order ? NULL : &s->order, &s->limits);
+	err = dataset__batch_plan(b, s->dataset, &s->draw, &s->limits);
 	if (err) {
 		b->next = s->spare;
 		s->spare = b;
@@ -268,6 +269,7 @@ static void stream_free(struct weka_stream *s)
 	batches_free(s, s->held);
 	batches_free(s, s->spare);
 	dataset__leave(s->dataset);
+	dataset__weights_free(s->draw.weights);
 	free(s);
 }
 
@@ -360,7 +362,9 @@ static const char *epoch_wrong(const struct weka_epoch *e)
 		return "at most 256 batches are read ahead";
 	if (e->flags & ~FLAGS_KNOWN)
 		return "a flag that does not exist";
-	for (uint32_t i = 0; i < 3; i++)
+	if (e->weights && e->flags & WEKA_IN_ORDER)
+		return "an epoch with weights is shuffled";
+	for (uint32_t i = 0; i < 2; i++)
 		if (e->reserved[i] || e->reserved0)
 			return "a reserved field is not 0";
 	return NULL;
@@ -375,38 +379,70 @@ static int cursor_take(struct weka_stream *s, const struct weka_cursor *cursor)
 	if (wrong)
 		return dataset__fail(s->dataset, -EINVAL, wrong);
 	if (from.count != s->place.count ||
-	    memcmp(from.content, s->place.content, sizeof(from.content)) != 0)
+	    memcmp(from.content, s->place.content, DATASET__CURSOR_CONTENT) != 0)
 		return dataset__fail(s->dataset, -ESTALE,
 				     "the cursor is of another dataset or version");
 	if (from.epoch != s->place.epoch)
 		return client__say(s->client, -ESTALE, "the cursor is of epoch %llu, not of %llu",
 				   (unsigned long long)from.epoch,
 				   (unsigned long long)s->place.epoch);
-	if (from.seed != s->place.seed || from.in_order != s->place.in_order)
+	if (from.seed != s->place.seed || from.in_order != s->place.in_order ||
+	    from.is_weighted != s->place.is_weighted)
 		return dataset__fail(s->dataset, -ESTALE,
 				     "the cursor is of another seed, or of another order");
-	ASSERT(from.position <= s->plan.count && s->next == 0);
+	if (memcmp(from.content, s->place.content, sizeof(from.content)) != 0)
+		return dataset__fail(s->dataset, -ESTALE,
+				     "the cursor is of other weights, or of another version");
+	if (from.position > s->plan.count)
+		return dataset__fail(s->dataset, -EINVAL,
+				     "the cursor is behind the end of its epoch");
+	ASSERT(s->next == 0);
 	s->plan.from = s->place.position = from.position;
 	return 0;
 }
 
-static int open_stream(struct weka_stream *s, const struct weka_epoch *e,
-		       const struct weka_cursor *cursor)
+static int order_open(struct weka_stream *s, const struct weka_epoch *e)
+{
+	le64 mark;
+	int err;
+
+	s->draw.in_order = s->place.in_order;
+	if (!e->weights) {
+		dataset__order_init(&s->draw.order, s->place.count, e->seed, e->epoch);
+		return 0;
+	}
+	err = dataset__weights_make(&s->draw.weights, s->dataset, e->weights, e->seed, e->epoch);
+	if (err)
+		return err;
+	s->plan.count = s->draw.weights->length;
+	s->place.is_weighted = true;
+	mark = le64_of(s->draw.weights->mark);
+	memcpy(s->place.content + DATASET__CURSOR_CONTENT, &mark, sizeof(mark));
+	return 0;
+}
+
+static int limits_open(struct weka_stream *s, const struct weka_epoch *e)
 {
 	struct weka_limits limits = { .size_bytes = sizeof(limits) };
 	int err = weka_get_limits(s->client, &limits);
 
-	if (err)
-		return err;
 	s->limits = (struct dataset__limits){
 		.items_max = limits.batch_items_max,
 		.window_max = limits.window_max_bytes,
 		.pool_max = e->pool ? client__lent_bytes(s->client, e->pool) : limits.pool_bytes,
 		.pool = e->pool,
 	};
-	if (s->limits.pool_max == 0)
-		return client__say(s->client, -EINVAL,
-				   "weka_stream_open: not a pool of this client");
+	if (!err && s->limits.pool_max == 0)
+		err = client__say(s->client, -EINVAL,
+				  "weka_stream_open: not a pool of this client");
+	return err;
+}
+
+static int open_stream(struct weka_stream *s, const struct weka_epoch *e,
+		       const struct weka_cursor *cursor)
+{
+	int err = limits_open(s, e);
+
 	s->place = (struct dataset__place){
 		.count = s->dataset->header.samples,
 		.seed = e->seed,
@@ -424,8 +460,10 @@ static int open_stream(struct weka_stream *s, const struct weka_epoch *e,
 	s->ahead = e->ahead ? e->ahead : AHEAD_DEFAULT;
 	s->timeout_ns = e->timeout_ns;
 	s->opened_ns = clock_now_ns();
-	dataset__order_init(&s->order, s->place.count, e->seed, e->epoch);
-	err = cursor ? cursor_take(s, cursor) : 0;
+	if (!err)
+		err = order_open(s, e);
+	if (!err && cursor)
+		err = cursor_take(s, cursor);
 	ASSERT(s->plan.rank < s->plan.world && s->ahead <= AHEAD_MAX);
 	s->steps = err ? 0 : dataset__steps(&s->plan);
 	return err;
@@ -448,12 +486,14 @@ int weka_stream_open(struct weka_client *c, struct weka_dataset *d, const struct
 	CLIENT_REFUSE(c, !s, -ENOMEM, "no memory");
 	s->client = c;
 	s->dataset = d;
+	dataset__use(d); /* weights read the manifest, and pauses let it be closed */
 	err = CLIENT_BEGUN(c, open_stream(s, epoch, cursor));
 	if (err) {
+		dataset__weights_free(s->draw.weights);
+		dataset__leave(d);
 		free(s);
 		return err;
 	}
-	dataset__use(d);
 	*out = s;
 	return 0;
 }

@@ -252,14 +252,18 @@ static PyMethodDef methods[] = {
 	  "epoch in an order of its own; Dataset.stream() reads ahead." },
 	{ "stream", (PyCFunction)(void (*)(void))py_dataset_stream, METH_VARARGS | METH_KEYWORDS,
 	  "stream(*, batch, seed=0, epoch=0, rank=0, world=1, ahead=4, shuffle=True, "
-	  "drop_last=False, cursor=None, pool=None)\n--\n\n"
+	  "drop_last=False, cursor=None, pool=None, weights=None, length=None)\n--\n\n"
 	  "Begin an epoch, and return its Stream: an iterator of SampleBatches.\n\n"
 	  "Every sample comes once over all ranks, in an order that only seed and epoch decide,\n"
 	  "for any world.  Step s is the next world * batch samples, and rank r gets the r-th\n"
 	  "batch of them.  ahead batches are read ahead.  shuffle=False: in the order of the\n"
 	  "dataset.  drop_last: without a last step that is not full.  cursor: of\n"
 	  "Stream.cursor(), to go on there, with any number of ranks.  ValueError for a cursor of\n"
-	  "another dataset, seed or epoch.  pool: a Pool, where the batches are to be." },
+	  "another dataset, seed or epoch.  pool: a Pool, where the batches are to be.\n\n"
+	  "weights: draw samples by weight: an int for each class, or for each sample; or\n"
+	  "\"balanced\": all classes alike.  length: positions of the epoch then, by default as\n"
+	  "many as there are samples.  In each round of sum(weights) positions a class comes as\n"
+	  "often as its weight says, and each of its samples once before any comes twice." },
 	{ "verify", (PyCFunction)(void (*)(void))dataset_verify, METH_VARARGS | METH_KEYWORDS,
 	  "verify(progress=None)\n--\n\n"
 	  "Read all samples again, and return (changed, first): how many are not what they were\n"

@@ -60,7 +60,7 @@ static int cursor_from(PyObject *object, struct weka_cursor *out)
 }
 
 struct arguments {
-	PyObject *batch, *seed, *epoch, *rank, *world, *ahead, *cursor, *pool;
+	PyObject *batch, *seed, *epoch, *rank, *world, *ahead, *cursor, *pool, *weights, *length;
 	int shuffle, drop_last;
 };
 
@@ -81,27 +81,46 @@ static int epoch_from(const struct arguments *a, struct weka_epoch *e)
 	return 0;
 }
 
+static PyObject *stream_open(struct py_dataset *d, const struct arguments *a,
+			     struct weka_epoch *epoch)
+{
+	struct weka_cursor cursor;
+	struct py_weights weights = { 0 };
+	PyObject *stream = NULL;
+
+	if (a->cursor != Py_None && cursor_from(a->cursor, &cursor) < 0)
+		return NULL;
+	if (py_weights_from(&weights, d, a->weights, a->length) == 0) {
+		epoch->weights = weights.is_given ? &weights.weka : NULL;
+		stream = py_stream_open(d, epoch, a->cursor == Py_None ? NULL : &cursor, a->pool);
+	}
+	py_weights_clear(&weights);
+	return stream;
+}
+
 PyObject *py_dataset_stream(PyObject *self, PyObject *args, PyObject *kwargs)
 {
-	static char *names[] = { "batch",   "seed",      "epoch",  "rank", "world", "ahead",
-				 "shuffle", "drop_last", "cursor", "pool", NULL };
+	static char *names[] = { "batch",   "seed",    "epoch",     "rank",   "world",
+				 "ahead",   "shuffle", "drop_last", "cursor", "pool",
+				 "weights", "length",  NULL };
 	struct py_dataset *d = (struct py_dataset *)self;
-	struct arguments a = { .cursor = Py_None, .pool = Py_None, .shuffle = 1 };
-	struct weka_cursor cursor;
+	struct arguments a = { .cursor = Py_None,
+			       .pool = Py_None,
+			       .weights = Py_None,
+			       .length = Py_None,
+			       .shuffle = 1 };
 	struct weka_epoch epoch = { 0 };
 
-	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOOOOppOO:stream", names, &a.batch,
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOOOOppOOOO:stream", names, &a.batch,
 					 &a.seed, &a.epoch, &a.rank, &a.world, &a.ahead, &a.shuffle,
-					 &a.drop_last, &a.cursor, &a.pool) ||
+					 &a.drop_last, &a.cursor, &a.pool, &a.weights, &a.length) ||
 	    epoch_from(&a, &epoch) < 0)
-		return NULL;
-	if (a.cursor != Py_None && cursor_from(a.cursor, &cursor) < 0)
 		return NULL;
 	if (d->closed) {
 		PyErr_SetString(PyExc_ValueError, "the dataset is closed");
 		return NULL;
 	}
-	return py_stream_open(d, &epoch, a.cursor == Py_None ? NULL : &cursor, a.pool);
+	return stream_open(d, &a, &epoch);
 }
 
 PyObject *py_order(PyObject *module, PyObject *args, PyObject *kwargs)

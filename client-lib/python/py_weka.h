@@ -337,6 +337,19 @@ int py_pool_from(PyObject *object, const struct py_session *session, struct weka
 /* Lets go of the memory; the session is closed. */
 void py_lent_end(struct py_session *session);
 
+/* ---- weights of an epoch: py_weights.c ----------------------------------------------------- */
+
+struct py_weights {
+	struct weka_weights weka;
+	bool is_given;
+	uint32_t *own;
+};
+
+/* Returns -1 with an exception; py_weights_clear() in any case. */
+int py_weights_from(struct py_weights *w, const struct py_dataset *d, PyObject *weights,
+		    PyObject *length);
+void py_weights_clear(struct py_weights *w);
+
 /* ---- batches: py_job.c, py_window.c, py_part.c, py_batch.c, py_item.c, py_dlpack.c --------- */
 
 /* One request of a batch, with its window. */

@@ -14,6 +14,8 @@ python3 test/peer/second_client.py 127.0.0.1 "$PORT" "$DIR/key" || failures=$((f
 
 vectors_same() { python3 test/peer/epoch_order.py | cmp - test/golden/order_vectors.txt; }
 check "the order of an epoch is the protocol's" vectors_same
+weights_same() { python3 test/peer/epoch_order.py weights | cmp - test/golden/weight_vectors.txt; }
+check "samples drawn by weight are the protocol's" weights_same
 
 # ---- the same once more, with a capture in between ---------------------------------------------
 

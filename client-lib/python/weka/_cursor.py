@@ -5,7 +5,6 @@ import struct
 
 # magic, version, flags, count, seed, epoch, position, content
 _FIELDS = struct.Struct("<4sHHQQQQ20s")
-_IN_ORDER = 1
 
 
 def _table():
@@ -25,20 +24,34 @@ def _crc32c(data):
     return crc ^ 0xFFFFFFFF
 
 
-def build(dataset, seed, epoch, position, shuffle):
-    """The cursor of a position."""
-    fields = _FIELDS.pack(b"WKCU", 1, 0 if shuffle else _IN_ORDER, len(dataset), seed, epoch, position,
-                          bytes.fromhex(dataset.content)[:20])
-    return fields + _crc32c(fields).to_bytes(4, "little")
+def sealed(fields):
+    """The cursor of these fields."""
+    packed = _FIELDS.pack(*fields)
+    return packed + _crc32c(packed).to_bytes(4, "little")
 
 
-def parse(dataset, seed, shuffle, cursor):
-    """(epoch, position) of a cursor, which must be of this dataset, seed and order."""
-    if len(cursor) != 64:
-        raise ValueError("a cursor has 64 bytes, not %d" % len(cursor))
-    *_, epoch, position, _ = _FIELDS.unpack(cursor[:60])
-    if cursor[60:] != _crc32c(cursor[:60]).to_bytes(4, "little"):
-        raise ValueError("these bytes are not a cursor, or not whole")
-    if bytes(cursor) != build(dataset, seed, epoch, position, shuffle) or position > len(dataset):
-        raise ValueError("the cursor is of another dataset or version, of another seed, or of another order")
-    return epoch, position
+class Cursors:
+    """The cursors of one dataset, seed and order, for any epoch and position.
+
+    model: one of them, which Stream.cursor() has given; length: the epoch's positions.
+    """
+
+    def __init__(self, model, length):
+        *self._before, _, _, self._content = _FIELDS.unpack(model[:60])
+        self.length = length
+
+    def build(self, epoch, position):
+        """The cursor of a position."""
+        return sealed((*self._before, epoch, position, self._content))
+
+    def parse(self, cursor):
+        """(epoch, position) of a cursor, which must be of this dataset, seed and order."""
+        if len(cursor) != 64:
+            raise ValueError("a cursor has 64 bytes, not %d" % len(cursor))
+        *_, epoch, position, _ = _FIELDS.unpack(cursor[:60])
+        if cursor[60:] != _crc32c(cursor[:60]).to_bytes(4, "little"):
+            raise ValueError("these bytes are not a cursor, or not whole")
+        if bytes(cursor) != self.build(epoch, position) or position > self.length:
+            raise ValueError("the cursor is of another dataset or version, of another seed, of another order, or of "
+                             "other weights")
+        return epoch, position

@@ -15,6 +15,7 @@ A batch of the second loader is one submission: open, read and close of all of i
 trip.
 """
 
+import array
 import collections
 import concurrent.futures
 import mmap
@@ -162,6 +163,9 @@ class IterableDataset(torch.utils.data.IterableDataset):
     how many batches it has yielded: state_dict(batches=n).  A StatefulDataLoader of torchdata, which
     keeps the state of each worker, goes on with as many workers and ranks as before.
 
+    weights: draw samples by weight: an int for each class, or each sample, or "balanced"; the epoch
+    has then `length` positions (None: as many as there are samples).  See weka.Dataset.stream().
+
     pin_memory: without workers, batches are read into pinned_pool(dataset.client, pool_bytes), so that
     tensors over the items are page-locked where there is CUDA.  Worker processes do without, since
     what they make is copied to the main process: use DataLoader(pin_memory=True) there.
@@ -170,7 +174,8 @@ class IterableDataset(torch.utils.data.IterableDataset):
     """
 
     def __init__(self, dataset, batch_size, *, seed=0, shuffle=True, drop_last=False, decode=None, collate=None,
-                 threads=0, ahead=4, rank=None, world=None, pin_memory=False, pool_bytes=64 << 20):
+                 threads=0, ahead=4, rank=None, world=None, pin_memory=False, pool_bytes=64 << 20, weights=None,
+                 length=None):
         super().__init__()
         distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
         self.dataset = dataset
@@ -187,13 +192,16 @@ class IterableDataset(torch.utils.data.IterableDataset):
         self.pin_memory = bool(pin_memory)
         self.pool_bytes = operator.index(pool_bytes)
         self._pools = {}  # of this process: by thread
+        self.weights = weights if weights is None or isinstance(weights, str) else array.array("I", weights)
+        self.length = len(dataset) if length is None else operator.index(length)
         # Shared with workers that stay from epoch to epoch: the epoch, and the position where it begins.
         self._place = torch.zeros(2, dtype=torch.int64).share_memory_()
         self._begun = 0  # the position from which `_yielded` counts
         self._yielded = 0  # batches of this process's worker since then
         self._worker = (0, 1)
         self._resumed = None  # the state of a worker
-        self._stream(0, self.rank, self.world, pool=None).close()  # every wrong argument is told at once
+        with self._stream(None, self.rank, self.world, pool=None) as stream:  # every wrong argument is told at once
+            self._cursors = _cursor.Cursors(stream.cursor(), self.length)
         self.stats = None  # weka.Stream.stats() of the last stream
 
     @property
@@ -214,7 +222,7 @@ class IterableDataset(torch.utils.data.IterableDataset):
         return self._steps(int(self._place[1]))
 
     def _steps(self, position):
-        left, each = len(self.dataset) - position, self.world * self.batch_size
+        left, each = self.length - position, self.world * self.batch_size
         return left // each if self.drop_last else -(-left // each)
 
     def __getstate__(self):
@@ -230,10 +238,12 @@ class IterableDataset(torch.utils.data.IterableDataset):
         return self._pools[key]
 
     def _stream(self, position, rank, world, **kwargs):
-        """A stream from a position of the epoch on."""
+        """A stream from a position of the epoch on; None: its begin."""
         if "pool" not in kwargs:
             kwargs["pool"] = self._pool()
-        place = _cursor.build(self.dataset, self.seed, self.epoch, position, self.shuffle)
+        if self.weights is not None or self.length != len(self.dataset):
+            kwargs.update(weights=self.weights, length=self.length)
+        place = None if position is None else self._cursors.build(self.epoch, position)
         return self.dataset.stream(batch=self.batch_size, seed=self.seed, epoch=self.epoch, rank=rank, world=world,
                                    shuffle=self.shuffle, cursor=place, **{"ahead": self.ahead, **kwargs})
 
@@ -249,7 +259,7 @@ class IterableDataset(torch.utils.data.IterableDataset):
                 for n, batch in enumerate(stream, first + 1):
                     yield n, batch, stream
             return
-        rounds = (len(self.dataset) - begin) // (each * workers)
+        rounds = (self.length - begin) // (each * workers)
         if first < rounds:
             with self._stream(begin + first * workers * each, worker * self.world + self.rank, self.world * workers,
                               drop_last=True) as stream:
@@ -309,13 +319,13 @@ class IterableDataset(torch.utils.data.IterableDataset):
         else:
             begun, count = self._begun, self._yielded
         if workers == 1:
-            begun, count = min(begun + count * self.world * self.batch_size, len(self.dataset)), 0
-        return {"cursor": _cursor.build(self.dataset, self.seed, self.epoch, begun, self.shuffle), "batches": count,
+            begun, count = min(begun + count * self.world * self.batch_size, self.length), 0
+        return {"cursor": self._cursors.build(self.epoch, begun), "batches": count,
                 "worker": worker, "workers": workers, "world": self.world, "batch_size": self.batch_size}
 
     def load_state_dict(self, state):
         """Goes on where state_dict() was called.  ValueError: it is of another dataset, version, seed or order."""
-        epoch, position = _cursor.parse(self.dataset, self.seed, self.shuffle, state["cursor"])
+        epoch, position = self._cursors.parse(state["cursor"])
         self._resumed = state if state["workers"] > 1 else None
         if self._resumed is None:
             self._place[0], self._place[1] = epoch, position
@@ -330,4 +340,4 @@ class IterableDataset(torch.utils.data.IterableDataset):
         state, self._resumed = self._resumed, None
         if (state["worker"], state["workers"]) != (worker, workers):
             raise ValueError("the state is of worker %(worker)d of %(workers)d" % state)
-        return _cursor.parse(self.dataset, self.seed, self.shuffle, state["cursor"])[1], state["batches"]
+        return self._cursors.parse(state["cursor"])[1], state["batches"]

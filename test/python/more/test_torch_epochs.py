@@ -6,9 +6,11 @@ import gc
 import os
 import pickle
 import random
+import re
 import signal
 import sys
 
+import numpy
 import pytest
 
 from conftest import connect, content, pool_used, run_python
@@ -143,7 +145,7 @@ def test_random_configurations(lent, dataset):
             for rank in range(world):
                 data = weka.torch.IterableDataset(dataset, batch, seed=seed, rank=rank, world=world,
                                                   drop_last=drop_last, decode=number, threads=rng.choice((0, 0, 0, 2)))
-                data.load_state_dict({"cursor": weka._cursor.build(dataset, seed, epoch, begin, True), "batches": 0,
+                data.load_state_dict({"cursor": data._cursors.build(epoch, begin), "batches": 0,
                                       "worker": 0, "workers": 1, "world": 99, "batch_size": 99})
                 assert (data.epoch, len(data)) == (epoch, len(expected))
                 mine = [shared(data, w, workers) for w in range(workers)]
@@ -153,7 +155,7 @@ def test_random_configurations(lent, dataset):
                     state = data.state_dict(batches=stop)
                 assert data.state_dict(batches=stop) == state
             taken += sum(sum(expected[:stop], []), [])
-            begin = weka._cursor.parse(dataset, seed, True, state["cursor"])[1]
+            begin = data._cursors.parse(state["cursor"])[1]
             assert whole[:begin] == taken
             if begin == COUNT:
                 break
@@ -252,12 +254,75 @@ def test_states_that_do_not_fit(lent, dataset):
 
 
 def test_the_library_agrees_on_cursors(lent, dataset):
-    for shuffle in (True, False):
-        with dataset.stream(batch=10, seed=2**64 - 1, epoch=5, shuffle=shuffle) as stream:
+    for how in ({}, {"shuffle": False}, {"weights": "balanced", "length": 3 * COUNT}, {"weights": [1, 2, 4]}):
+        length = how.get("length", COUNT)
+        with dataset.stream(batch=1, seed=2**64 - 1, **how) as first:
+            cursors = weka._cursor.Cursors(first.cursor(), length)
+        with dataset.stream(batch=10, seed=2**64 - 1, epoch=5, **how) as stream:
             for n, _ in enumerate(stream, 1):
-                position = min(n * 10, COUNT)
-                assert stream.cursor() == weka._cursor.build(dataset, 2**64 - 1, 5, position, shuffle)
-                assert weka._cursor.parse(dataset, 2**64 - 1, shuffle, stream.cursor()) == (5, position)
+                position = min(n * 10, length)
+                assert stream.cursor() == cursors.build(5, position)
+                assert cursors.parse(stream.cursor()) == (5, position)
+        assert n == -(-length // 10)
+
+
+# ---- samples drawn by weight
+
+
+SIZES = [len(range(label, COUNT, 3)) for label in range(3)]
+
+
+def drawn(weights, seed, epoch, length, sizes=SIZES):
+    """The numbers of samples of an epoch, as PROTOCOL.md 12 has it."""
+    places = [order.weighted(sizes, weights, seed, epoch, p) for p in range(length)]
+    return [sum(sizes[:group]) + n for group, n in places]
+
+
+def test_streams_by_weight(lent, dataset):
+    for weights in ("balanced", [1, 2, 4], [0, 0, 5], numpy.array([3, 1, 0], numpy.uint32), iter([7, 7, 7])):
+        numbers_ = [1, 1, 1] if isinstance(weights, str) else [7] * 3 if not hasattr(weights, "__len__") else list(weights)
+        stream = dataset.stream(batch=16, seed=6, epoch=3, weights=weights, length=400)
+        assert [n for batch in stream for n in batch.samples] == drawn([int(w) for w in numbers_], 6, 3, 400)
+    each = [n % 4 for n in range(COUNT)]
+    stream = dataset.stream(batch=16, seed=6, weights=each)
+    assert [n for batch in stream for n in batch.samples] == drawn(each, 6, 0, COUNT, [1] * COUNT)
+    batches = [list(dataset.stream(batch=8, seed=1, weights="balanced", rank=r, world=2)) for r in range(2)]
+    taken = [n for pair in zip(*batches) for batch in pair for n in batch.samples]
+    assert taken == drawn([1, 1, 1], 1, 0, COUNT)
+
+
+def test_weights_that_cannot_be(lent, dataset):
+    for weights, length, kind, text in [
+            ([1, 2], None, ValueError, "2 weights, but the dataset has 3 classes"), ([1, -2, 3], None, ValueError, "weight"),
+            ([1, 2, 2**32], None, ValueError, "weight"), ([1.0, 2, 3], None, TypeError, ""),
+            ("equal", None, ValueError, "balanced"), ([0, 0, 0], None, ValueError, "all weights are 0"),
+            (b"123", None, TypeError, "sequence"), (5, None, TypeError, ""), ("balanced", 0, ValueError, "length"),
+            ("balanced", -1, ValueError, "length"), (None, 10, ValueError, "needs weights"),
+            ("balanced", 2**50, ValueError, "2^48")]:
+        with pytest.raises(kind, match=re.escape(text)):
+            dataset.stream(batch=1, weights=weights, length=length)
+    with pytest.raises(ValueError, match="shuffled"):
+        dataset.stream(batch=1, weights="balanced", shuffle=False)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_an_epoch_by_weight(lent, dataset, workers):
+    data = weka.torch.IterableDataset(dataset, 10, seed=2, weights=[1, 1, 6], length=333, decode=number)
+    files = sorted(range(COUNT), key=lambda n: (n % 3, n))
+    assert len(data) == 34
+    for epoch in range(2):
+        data.set_epoch(epoch)
+        whole = [files[n] for n in drawn([1, 1, 6], 2, epoch, 333)]
+        loader = torch.utils.data.DataLoader(data, batch_size=None, num_workers=workers)
+        assert [int(n) for samples, _ in loader for n in samples] == whole
+    state = data.state_dict(batches=20)
+    other = weka.torch.IterableDataset(dataset, 4, seed=2, weights=[1, 1, 6], length=333, decode=number, world=1)
+    other.load_state_dict(state)
+    assert [int(n) for samples, _ in other for n in samples] == whole[200:]
+    with pytest.raises(ValueError, match="other weights"):
+        weka.torch.IterableDataset(dataset, 4, seed=2, weights=[1, 1, 5], length=333).load_state_dict(state)
+    with pytest.raises(ValueError, match="other weights"):
+        weka.torch.IterableDataset(dataset, 4, seed=2).load_state_dict(state)
 
 
 def test_distributed(lent, dataset, tmp_path):
