@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 #define _GNU_SOURCE
 #include "base/log.h"
+#include "base/log_ring.h"
 #include "base/clock.h"
 #include "base/num.h"
 
@@ -15,6 +16,7 @@
 static _Atomic int level_max = LOG_INFO;
 static _Atomic int style = LOG_STYLE_PLAIN;
 static _Thread_local uint64_t thread_count;
+static struct log_ring *_Atomic kept;
 
 static const char *const level_name[] = {
 	[LOG_ERROR] = "error",
@@ -56,6 +58,7 @@ void log_line(enum log_level level, const char *format, ...)
 {
 	char line[1024]; /* on the stack: a sealed thread may log its last words */
 	int err = errno, used, more;
+	struct log_ring *ring;
 	va_list args;
 
 	ASSERT(level >= LOG_ERROR && level <= LOG_DEBUG);
@@ -68,12 +71,26 @@ void log_line(enum log_level level, const char *format, ...)
 	more = vsnprintf(line + used, sizeof(line) - (size_t)used, format, args);
 	va_end(args);
 	make_printable(line + used);
+	ring = atomic_load_explicit(&kept, memory_order_relaxed);
+	if (ring)
+		log_ring_put(ring, clock_wall_ns(), level, line + used);
 	used = (int)min_u64((uint64_t)(used + (more > 0 ? more : 0)), sizeof(line) - 2);
 	line[used] = '\n';
 	/* An error of stderr itself cannot be reported. */
 	if (write(STDERR_FILENO, line, (size_t)used + 1) < 0)
 		errno = 0;
 	errno = err;
+}
+
+void log_keep(struct log_ring *ring)
+{
+	ASSERT(ring);
+	atomic_store_explicit(&kept, ring, memory_order_release);
+}
+
+struct log_ring *log_kept(void)
+{
+	return atomic_load_explicit(&kept, memory_order_acquire);
 }
 
 void log_level_set(enum log_level level)

@@ -469,6 +469,7 @@ static int answer(struct weka_client *c, struct client_slot *slot)
 	case FAB_READLINK:
 	case FAB_STATUS:
 	case FAB_DAMAGED:
+	case FAB_LOG:
 	case FAB_XATTR_GET:
 	case FAB_XATTR_LIST:
 		return client__text_answer(slot);

@@ -311,17 +311,18 @@ int weka_submit_status(struct weka_client *c, struct weka_req *req,
 	return submit_text(c, req, FAB_STATUS, NULL, window);
 }
 
-int client__submit_damaged(struct weka_client *c, struct weka_req *req, uint64_t from,
-			   const struct weka_window *window)
+int client__submit_page(struct weka_client *c, struct weka_req *req, uint8_t type, uint64_t from,
+			const struct weka_window *window)
 {
 	struct client_slot *slot;
 	int err;
 
+	ASSERT(type == FAB_DAMAGED || type == FAB_LOG);
 	CLIENT_NEED(c, window);
-	err = client__take(c, req, FAB_DAMAGED, window, &slot);
+	err = client__take(c, req, type, window, &slot);
 	if (err)
 		return err;
-	slot->call.args.damaged.from = from;
+	slot->call.args.page.from = from;
 	return client__send(c, slot);
 }
 

@@ -366,8 +366,9 @@ int weka_statfs(struct weka_client *c, struct weka_statfs *out)
 	return CLIENT_CALL(c, &req, weka_submit_statfs(c, &req, out), "statfs", "");
 }
 
-/* Text from the appliance: its status, or with `from` a page of the list of damaged files. */
-static int text_of(struct weka_client *c, const char *what, const uint64_t *from, char **text)
+/* Text from the appliance: its status, or a page of a list. */
+static int text_of(struct weka_client *c, const char *what, uint8_t type, uint64_t from,
+		   char **text)
 {
 	struct weka_req req = { 0 };
 	struct weka_lease *lease;
@@ -378,8 +379,8 @@ static int text_of(struct weka_client *c, const char *what, const uint64_t *from
 		return client__fail_said(c, err, what, "");
 	ASSERT(lease->size_bytes >= LEAST_BYTES);
 	window = whole(lease);
-	err = from ? client__submit_damaged(c, &req, *from, &window)
-		   : weka_submit_status(c, &req, &window);
+	err = type == FAB_STATUS ? weka_submit_status(c, &req, &window)
+				 : client__submit_page(c, &req, type, from, &window);
 	err = client__run(c, &req, err, what, "");
 	if (!err) {
 		*text = strndup(req.data, req.length_bytes);
@@ -390,20 +391,26 @@ static int text_of(struct weka_client *c, const char *what, const uint64_t *from
 	return err;
 }
 
-static int text_call(struct weka_client *c, const char *what, const uint64_t *from, char **text)
+static int text_call(struct weka_client *c, const char *what, uint8_t type, uint64_t from,
+		     char **text)
 {
 	CLIENT_NEED(c, text);
-	return CLIENT_BEGUN(c, text_of(c, what, from, text));
+	return CLIENT_BEGUN(c, text_of(c, what, type, from, text));
 }
 
 int weka_status(struct weka_client *c, char **text)
 {
-	return text_call(c, "status", NULL, text);
+	return text_call(c, "status", FAB_STATUS, 0, text);
 }
 
 int weka_damaged(struct weka_client *c, uint64_t from, char **text)
 {
-	return text_call(c, "damaged", &from, text);
+	return text_call(c, "damaged", FAB_DAMAGED, from, text);
+}
+
+int weka_log(struct weka_client *c, uint64_t from, char **text)
+{
+	return text_call(c, "log", FAB_LOG, from, text);
 }
 
 /* ---- bytes ------------------------------------------------------------------------------ */

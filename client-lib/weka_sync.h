@@ -123,6 +123,12 @@ WEKA_MUST_CHECK int weka_status(struct weka_client *client, char **text);
  */
 WEKA_MUST_CHECK int weka_damaged(struct weka_client *client, uint64_t from, char **text);
 
+/*
+ * Returns a page of the last lines of the appliance's log, likewise; `from` is 0 for the oldest
+ * line that it keeps, then "next" of the page before.  A page without lines is the last for now.
+ */
+WEKA_MUST_CHECK int weka_log(struct weka_client *client, uint64_t from, char **text);
+
 /**
  * weka_list - begin to list a directory
  * weka_list_next - return the next entry, in no order

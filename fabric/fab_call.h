@@ -66,6 +66,7 @@ enum fab_type {
 	FAB_TOTALS,       /* of all that is below a directory                      */
 	FAB_CHECK,        /* a client's read was damaged: check the blocks         */
 	FAB_DAMAGED,      /* a page of the list of damaged files, JSON text        */
+	FAB_LOG,          /* a page of the appliance's last log lines, JSON text   */
 	FAB_TYPE_END,     /* one past the last */
 };
 
@@ -230,8 +231,8 @@ union fab_args {
 	} write;
 	struct fab_read_item check; /* CHECK: length_bytes 1 and more, or FAB_TO_END */
 	struct {
-		uint64_t from; /* DAMAGED: "next" of the page before, or 0 */
-	} damaged;
+		uint64_t from; /* DAMAGED, LOG: "next" of the page before, or 0 */
+	} page;
 	struct {
 		struct fab_handle handle; /* PUNCH, SEEK */
 		uint64_t offset_bytes;

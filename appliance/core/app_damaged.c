@@ -200,7 +200,7 @@ enum app_next app_damaged_step(struct app_op *op)
 		p = page_of(op);
 		p->used = p->entries = 0;
 		put(p, "{\"damaged\":[");
-		op->offset_bytes = op->req->args.damaged.from;
+		op->offset_bytes = op->req->args.page.from;
 		op->on = APP_ON_META;
 		op->at = DAMAGED_LISTED;
 		if (core->index == 0) {

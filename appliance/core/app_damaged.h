@@ -35,7 +35,13 @@ void app_damage_begin(struct app_core *core, struct meta_scrub *of, struct meta_
 void app_damage_listed(struct app_core *core, struct meta_scrub *of,
 		       const struct meta_damaged *entry);
 void app_damage_stop(struct app_core *core, struct meta_scrub *of);
+enum app_next app_damaged_step(struct app_op *op);
 void app_damaged_answer(struct app_op *op);
+
+/* FAB_LOG: app_log.c. */
+void app_log_begin(struct app_op *op);
+enum app_next app_log_step(struct app_op *op);
+void app_log_answer(struct app_op *op);
 
 /* ---- app_ailing.c: drives that fail, on the core that has the store ------------------------ */
 

@@ -293,8 +293,8 @@ bool app_parts_few(const struct app_core *core)
 static bool answers_by_part(const struct app_op *op)
 {
 	return op->kind == APP_OP_BATCH_END || op->kind == APP_OP_LIST ||
-	       op->kind == APP_OP_STATUS || (op->kind == APP_OP_XATTR && op->buf) ||
-	       (op->kind == APP_OP_READ && op->sums) ||
+	       op->kind == APP_OP_STATUS || op->kind == APP_OP_LOG ||
+	       (op->kind == APP_OP_XATTR && op->buf) || (op->kind == APP_OP_READ && op->sums) ||
 	       (op->kind == APP_OP_NAME && op->req->type == FAB_READLINK);
 }
 

@@ -55,6 +55,7 @@ enum app_op_kind {
 	APP_OP_LIST,      /* app_list.c                                        */
 	APP_OP_XATTR,     /* app_xattr.c                                       */
 	APP_OP_STATUS,    /* app_stat.c                                        */
+	APP_OP_LOG,       /* app_log.c                                         */
 	APP_OP_ABORT,     /* app_session.c: a hidden file of a session that left */
 	APP_OP_LET_GO,    /* app_hold.c: items of FAB_LET_GO, and our own      */
 	APP_OP_BATCH_END, /* app_batch.c: the tables of a batch, and its reply */
@@ -650,7 +651,6 @@ enum app_next app_name_step(struct app_op *op);
 enum app_next app_list_step(struct app_op *op);
 enum app_next app_xattr_step(struct app_op *op);
 enum app_next app_status_step(struct app_op *op);
-enum app_next app_damaged_step(struct app_op *op);
 enum app_next app_abort_step(struct app_op *op);
 enum app_next app_batch_end_step(struct app_op *op);
 

@@ -140,6 +140,10 @@ const struct app_row app_rows[FAB_TYPE_END] = {
 			  .kind = APP_OP_STATUS,
 			  .begin = app_name_begin,
 			  .needs = APP_NEEDS_ALL_NAMES },
+	[FAB_LOG] = { .name = "log",
+		      .kind = APP_OP_LOG,
+		      .begin = app_log_begin,
+		      .needs = APP_NEEDS_ALL_NAMES },
 };
 
 const struct app_kind app_kinds[APP_OP_KINDS] = {
@@ -153,6 +157,7 @@ const struct app_kind app_kinds[APP_OP_KINDS] = {
 	[APP_OP_LIST] = { app_list_step, app_list_answer },
 	[APP_OP_XATTR] = { app_xattr_step, app_xattr_answer },
 	[APP_OP_STATUS] = { app_status_step, app_status_answer },
+	[APP_OP_LOG] = { app_log_step, app_log_answer },
 	[APP_OP_ABORT] = { app_abort_step, NULL },
 	[APP_OP_LET_GO] = { app_let_go_step, NULL },
 	[APP_OP_BATCH_END] = { app_batch_end_step, app_batch_end_answer },

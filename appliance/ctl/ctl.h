@@ -42,6 +42,7 @@ struct ctl {
 	const char *salvage; /* check: directory for the verified data */
 	const char *log;     /* support-bundle: the file of the log; NULL: the journal */
 	bool names;          /* support-bundle: with names of files */
+	bool follow;         /* log: go on with lines that come */
 	const char *glob;    /* dataset create: only these files; NULL: all */
 	const char *records; /* dataset create: samples are records of that format */
 	bool quick;          /* dataset create: do not read the files       */
@@ -75,6 +76,7 @@ int ctl_cmd_clients(struct ctl *c);
 int ctl_cmd_space(struct ctl *c);
 int ctl_cmd_bundle(struct ctl *c);
 int ctl_cmd_damaged(struct ctl *c);
+int ctl_cmd_log(struct ctl *c);
 int ctl_cmd_dataset(struct ctl *c);
 int ctl_cmd_import(struct ctl *c);
 int ctl_cmd_export(struct ctl *c);

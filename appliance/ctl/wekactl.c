@@ -42,6 +42,7 @@ enum {
 	OPT_VERIFY,
 	OPT_LOG,
 	OPT_NAMES,
+	OPT_FOLLOW,
 	OPT_GLOB,
 	OPT_RECORDS,
 	OPT_QUICK,
@@ -86,6 +87,7 @@ static const struct argp_option options[] = {
 	{ "gids", OPT_GIDS, "N,N", 0, "keys add: groups of that user", 1 },
 	{ "log", OPT_LOG, "FILE", 0, "support-bundle: the log, if it is not in the journal", 1 },
 	{ "names", OPT_NAMES, NULL, 0, "support-bundle: keep names of files", 1 },
+	{ "follow", OPT_FOLLOW, NULL, 0, "log: go on with the lines that come", 1 },
 	{ NULL, 0, NULL, 0, NULL, 0 },
 };
 
@@ -119,6 +121,8 @@ static const struct command {
 	  ctl_cmd_bundle },
 	{ "damaged", "", "list every file that is known to be damaged", 0, 0, ASKS,
 	  ctl_cmd_damaged },
+	{ "log", "", "print the last lines of the appliance's log, from its memory", 0, 0, LOOKS,
+	  ctl_cmd_log },
 	{ "import", "DIR PATH",
 	  "copy a local tree into the appliance; resumes after an interruption", 2, 2, MOVES,
 	  ctl_cmd_import },
@@ -234,6 +238,7 @@ static error_t parse_flag(int key, struct ctl *c)
 		{ OPT_ONCE, offsetof(struct ctl, once) },
 		{ OPT_VERIFY, offsetof(struct ctl, verify) },
 		{ OPT_NAMES, offsetof(struct ctl, names) },
+		{ OPT_FOLLOW, offsetof(struct ctl, follow) },
 		{ OPT_QUICK, offsetof(struct ctl, quick) },
 		{ OPT_NO_LABELS, offsetof(struct ctl, no_labels) },
 		{ OPT_ANONYMOUS, offsetof(struct ctl, anonymous) },

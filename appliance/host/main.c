@@ -28,6 +28,7 @@
 #include "appliance/host/app_web.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/log_ring.h"
 #include "base/num.h"
 #include "base/version.h"
 
@@ -743,6 +744,7 @@ int main(int argc, char **argv)
 		.parser = parse_option,
 		.doc = "Serve files on NVMe drives to data loaders.",
 	};
+	static struct log_ring log;
 	static struct daemon d;
 	struct args args = { .config = "/etc/weka-appliance.conf" };
 	int err;
@@ -752,6 +754,7 @@ int main(int argc, char **argv)
 	argp_parse(&argp, argc, argv, 0, NULL, &args);
 	if (!args.check_only)
 		log_style_set(log_style_of_stderr());
+	log_keep(&log);
 	app_anew_look(&d.anew, args.config, argv);
 	err = check(&d, args.config, args.check_only);
 	if (!err && args.check_only) {

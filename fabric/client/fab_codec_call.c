@@ -81,6 +81,7 @@ static uint64_t measure(const struct fab_call *call)
 	case FAB_CHECK:
 		return sizeof(struct fab_read_item_wire) + named(&call->args.check.name);
 	case FAB_DAMAGED:
+	case FAB_LOG:
 		return sizeof(le64);
 	case FAB_PUT_BEGIN:
 	case FAB_MKDIR:
@@ -427,22 +428,28 @@ static void check_build(const struct fab_call *call, struct pen *pen)
 	memcpy(pen->body, &w, sizeof(w));
 }
 
-static void damaged_build(const struct fab_call *call, struct pen *pen)
+static void page_build(const struct fab_call *call, struct pen *pen)
 {
-	const le64 from = le64_of(call->args.damaged.from);
+	const le64 from = le64_of(call->args.page.from);
 
-	ASSERT(call->type == FAB_DAMAGED);
+	ASSERT(call->type == FAB_DAMAGED || call->type == FAB_LOG);
 	memcpy(pen->body, &from, sizeof(from));
 }
 
 static void rest_build(const struct fab_call *call, struct pen *pen)
 {
 	switch (call->type) {
+	case FAB_XATTR_GET:
+	case FAB_XATTR_SET:
+	case FAB_XATTR_DEL:
+		xattr_build(call, pen);
+		return;
 	case FAB_CHECK:
 		check_build(call, pen);
 		return;
 	case FAB_DAMAGED:
-		damaged_build(call, pen);
+	case FAB_LOG:
+		page_build(call, pen);
 		return;
 	case FAB_PING:
 	case FAB_STATFS:
@@ -504,8 +511,6 @@ void fab__call_build(const struct fab_call *call, void *out)
 	case FAB_XATTR_GET:
 	case FAB_XATTR_SET:
 	case FAB_XATTR_DEL:
-		xattr_build(call, &pen);
-		return;
 	case FAB_XATTR_LIST:
 	case FAB_TOTALS:
 	case FAB_READLINK:
@@ -516,6 +521,7 @@ void fab__call_build(const struct fab_call *call, void *out)
 	case FAB_UNLINK:
 	case FAB_CHECK:
 	case FAB_DAMAGED:
+	case FAB_LOG:
 	case FAB_PING:
 	case FAB_STATFS:
 	case FAB_STATUS:

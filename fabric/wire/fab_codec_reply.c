@@ -268,6 +268,7 @@ int fab__reply_parse(struct fab_call *call, int status, uint32_t body_bytes)
 	case FAB_READLINK:
 	case FAB_STATUS:
 	case FAB_DAMAGED:
+	case FAB_LOG:
 	case FAB_XATTR_GET:
 	case FAB_XATTR_LIST:
 		return text_reply_parse(call);

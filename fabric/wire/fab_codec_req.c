@@ -38,6 +38,7 @@ static const struct shape shapes[FAB_TYPE_END] = {
 	[FAB_TOTALS] = { .fixed_bytes = sizeof(struct fab_name_wire), .names = true },
 	[FAB_CHECK] = { .fixed_bytes = sizeof(struct fab_read_item_wire), .names = true },
 	[FAB_DAMAGED] = { .fixed_bytes = sizeof(le64), .window = true },
+	[FAB_LOG] = { .fixed_bytes = sizeof(le64), .window = true },
 	[FAB_STATFS] = { 0 },
 	[FAB_STATUS] = { 0 },
 	[FAB_PUT] = { sizeof(struct fab_count_wire), sizeof(struct fab_put_item_wire), true, true,
@@ -503,14 +504,28 @@ static int check_parse(struct fab_req *req, const struct cut *cut)
 	return name_parse(&req->args.check.name, cut, &w.name);
 }
 
-static int damaged_parse(struct fab_req *req, const struct cut *cut)
+static int page_parse(struct fab_req *req, const struct cut *cut)
 {
 	le64 from;
 
 	DASSERT(cut->body_bytes == sizeof(from));
 	memcpy(&from, cut->body, sizeof(from));
-	req->args.damaged.from = le64_get(from);
+	req->args.page.from = le64_get(from);
 	return 0;
+}
+
+/* Checks what the table says of body and window. */
+static bool sizes_ok(const struct fab_req *req, uint32_t body_bytes,
+		     const struct fab_limits *limits)
+{
+	const struct shape *shape = &shapes[req->type];
+
+	ASSERT(shape->fixed_bytes <= FAB_BODY_MAX);
+	ASSERT(limits->window_max_bytes <= FAB_WINDOW_MAX);
+	if (shape->names ? body_bytes < shape->fixed_bytes : body_bytes != shape->fixed_bytes)
+		return false;
+	return req->window.length_bytes <= limits->window_max_bytes &&
+	       (!shape->window || req->window.length_bytes > 0);
 }
 
 int fab__req_parse(struct fab_req *req, const void *body, uint32_t body_bytes,
@@ -520,14 +535,8 @@ int fab__req_parse(struct fab_req *req, const void *body, uint32_t body_bytes,
 	struct cut cut = { body, body_bytes, shape->fixed_bytes };
 
 	DASSERT(req->type >= FAB_PING && req->type < FAB_TYPE_END);
-	DASSERT(limits->window_max_bytes <= FAB_WINDOW_MAX);
-	if (shape->names ? body_bytes < shape->fixed_bytes : body_bytes != shape->fixed_bytes)
+	if (!sizes_ok(req, body_bytes, limits))
 		return -EPROTO;
-	if (req->window.length_bytes > limits->window_max_bytes)
-		return -EPROTO;
-	if (shape->window && req->window.length_bytes == 0)
-		return -EPROTO;
-
 	switch (req->type) {
 	case FAB_READ:
 		return read_parse(req, &cut);
@@ -577,7 +586,8 @@ int fab__req_parse(struct fab_req *req, const void *body, uint32_t body_bytes,
 	case FAB_CHECK:
 		return check_parse(req, &cut);
 	case FAB_DAMAGED:
-		return damaged_parse(req, &cut);
+	case FAB_LOG:
+		return page_parse(req, &cut);
 	case FAB_PING:
 	case FAB_STATFS:
 	case FAB_STATUS:

@@ -41,8 +41,8 @@ says("sent but not documented", sent - documented)
 says("printed but not documented", source - {leaf(k) for k in documented} - objects)
 says("documented but never printed", {k for k in documented - sent if leaf(k) not in source})
 PY
-# app_damaged.c prints the list of another request: wekactl damaged.
-sources=$(ls appliance/*/app_*.c | grep -v /app_damaged.c)
+# These print the lists of other requests: wekactl damaged, wekactl log.
+sources=$(ls appliance/*/app_*.c | grep -v -e /app_damaged.c -e /app_log.c)
 # shellcheck disable=SC2086 # a list
 python3 "$DIR/keys.py" "$PAGE" "$DIR/status" $sources >"$DIR/found"
 while read -r line; do is "keys: ${line%%:*}" "${line%%:*}: none" "$line"; done <"$DIR/found"

@@ -100,8 +100,8 @@ static void write_sample(struct fab_call *call)
 
 static void damage_sample(struct fab_call *call)
 {
-	if (call->type == FAB_DAMAGED)
-		call->args.damaged.from = 4711;
+	if (call->type == FAB_DAMAGED || call->type == FAB_LOG)
+		call->args.page.from = 4711;
 	if (call->type == FAB_CHECK)
 		call->args.check = (struct fab_read_item){ .name = by_path,
 							   .offset_bytes = 12345678901,
@@ -362,7 +362,8 @@ bool fab_sample_same(const struct fab_call *call, const struct fab_req *req, con
 		return name_same(&a->check.name, &b->check.name) &&
 		       FIELDS_SAME(a->check, b->check, offset_bytes, length_bytes);
 	case FAB_DAMAGED:
-		return a->damaged.from == b->damaged.from;
+	case FAB_LOG:
+		return a->page.from == b->page.from;
 	default:
 		return true;
 	}
