@@ -20,6 +20,7 @@
 #define LEAST_BYTES (64u << 10)
 #define PIECE_BYTES (1u << 20)
 #define STATUS_MAX  (1u << 20)
+#define PUTS_MAX    4u /* of one file, each with a session that breaks during it */
 
 /* ---- common parts --------------------------------------------------------------------- */
 
@@ -646,9 +647,10 @@ static int still_has(int fd, uint64_t size_bytes)
 	return S_ISREG(st.st_mode) && (uint64_t)st.st_size < size_bytes ? -ENODATA : 0;
 }
 
-/* Puts any file, from memory or from a descriptor: begin, pieces, commit. */
-static int put_large(struct weka_client *c, const struct weka_ref *ref, const void *bytes, int fd,
-		     uint64_t size_bytes, const struct weka_create *create)
+/* Puts any file, from memory or from a descriptor: begin, pieces, commit.  *begun: the appliance
+ * has accepted the beginning. */
+static int put_pieces(struct weka_client *c, const struct weka_ref *ref, const void *bytes, int fd,
+		      uint64_t size_bytes, const struct weka_create *create, bool *begun)
 {
 	struct client_bulk b = {
 		.op = CLIENT_BULK_WRITE,
@@ -665,6 +667,7 @@ static int put_large(struct weka_client *c, const struct weka_ref *ref, const vo
 
 	ASSERT(c->nested > 0);
 	err = client__run(c, &req, err, "put", ref->name);
+	*begun = !err;
 	if (err)
 		return err;
 	b.handle = attr.handle;
@@ -686,6 +689,23 @@ static int put_large(struct weka_client *c, const struct weka_ref *ref, const vo
 		(void)!client__run(c, &req, weka_submit_put_abort(c, &req, &attr.handle), "put",
 				   ref->name);
 	return client__fail(c, err, "put", ref->name);
+}
+
+/* A put in pieces ends with its session (-ESTALE).  All bytes are still here, so it begins again,
+ * as requests that are sent again do, unless that happens PUTS_MAX times in a row. */
+static int put_large(struct weka_client *c, const struct weka_ref *ref, const void *bytes, int fd,
+		     uint64_t size_bytes, const struct weka_create *create)
+{
+	uint32_t puts = 0;
+	bool begun;
+	int err;
+
+	do {
+		err = put_pieces(c, ref, bytes, fd, size_bytes, create, &begun);
+	} while (err == -ESTALE && begun && ++puts < PUTS_MAX);
+	if (!err && puts > 0)
+		c->error[0] = '\0'; /* it was about an earlier try */
+	return err;
 }
 
 int weka_write_file(struct weka_client *c, const char *path, const void *bytes, size_t size_bytes,

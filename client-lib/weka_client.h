@@ -125,7 +125,7 @@ struct weka_options {
  * made is not made twice: the request ends with the first result.  Only if the appliance cannot
  * tell does the change end with -ECONNRESET: it may or may not have happened.  Leases keep their
  * address and their bytes.  A put in pieces (weka_submit_put_begin()) ends with its session: its
- * later requests end with -ESTALE, and the caller must begin it again.
+ * later requests end with -ESTALE, and the caller must begin it again (weka_put_fd() does).
  * Failures that may pass (a connection that was cut, an appliance that is busy or does not answer)
  * are retried with growing pauses until connect_timeout_ns is over.  After any other error the
  * call ends once every address has failed.

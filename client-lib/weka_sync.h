@@ -65,9 +65,10 @@ WEKA_MUST_CHECK int weka_write_file(struct weka_client *client, const char *path
  * weka_get_fd - copy a whole file into a descriptor
  *
  * put_fd reads `size_bytes` from offset 0 of the descriptor (pread).  It returns -ENODATA if there
- * are fewer, also if the file shrinks during the call.  get_fd writes with pwrite from offset 0 and
- * returns the file's size.  Both keep holes: put_fd skips the holes of a regular file; get_fd skips
- * those of the appliance's file if the descriptor is of an empty regular file.
+ * are fewer, also if the file shrinks during the call.  If the session breaks, put_fd and
+ * weka_write_file() begin again by themselves, up to four times.  get_fd writes with pwrite from
+ * offset 0 and returns the file's size.  Both keep holes: put_fd skips the holes of a regular file;
+ * get_fd skips those of the appliance's file if the descriptor is of an empty regular file.
  */
 WEKA_MUST_CHECK int weka_put_fd(struct weka_client *client, const struct weka_ref *ref, int fd,
 				uint64_t size_bytes, const struct weka_create *create);

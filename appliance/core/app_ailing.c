@@ -9,6 +9,7 @@
  */
 #include "appliance/media/app_missing.h"
 #include "appliance/core/app_op.h"
+#include "appliance/core/app_wants.h"
 
 #include <errno.h>
 
@@ -35,6 +36,7 @@ wk_cold void app_ailing_tell(struct app_core *core)
 	}
 	core->suspects_new = false;
 	app_scrub_suspects(core);
+	app_wants_look(core, core->media.ailing);
 	app_failing_doubt(&core->failing, core->media.ailing & ~dead_drives(core), core->now_ns);
 	core->media.ailing = 0;
 }

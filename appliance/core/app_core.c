@@ -23,6 +23,7 @@
  */
 #include "appliance/core/app_lent.h"
 #include "appliance/core/app_op.h"
+#include "appliance/core/app_wants.h"
 #include "appliance/core/app_stat.h"
 #include "appliance/core/app_full.h"
 

@@ -146,7 +146,7 @@ enum app_wants {
 };
 /* For the core that has the store.  Changes wait until app_core_refuse(). */
 enum app_wants app_core_wants(const struct app_core *core);
-/* The daemon cannot restart: fails the writes that were kept. */
+/* On every core: the daemon cannot restart; fails the writes that were kept. */
 void app_core_refuse(struct app_core *core);
 
 /* Answers open requests, closes all sessions, checkpoints.  -EAGAIN: not yet; 0, or the error. */

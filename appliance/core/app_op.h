@@ -478,11 +478,6 @@ struct app_core {
 	char error[APP_WHY];
 };
 
-/* ---- app_patience.c --------------------------------------------------------------- */
-
-/* After the clock was read: retries failed writes of the store, and reports them to people. */
-void app_patience_turn(struct app_core *core);
-
 /* ---- app_core.c ------------------------------------------------------------------- */
 
 /* Step it until it waits or is done. */

@@ -4,6 +4,7 @@
  * repeated, reports them to people, and tells the caller when the daemon has to restart itself.
  */
 #include "appliance/core/app_op.h"
+#include "appliance/core/app_wants.h"
 #include "appliance/media/app_lines.h"
 #include "base/clock.h"
 
@@ -96,6 +97,17 @@ void app_patience_turn(struct app_core *core)
 		say(core, p);
 }
 
+void app_wants_look(struct app_core *core, uint64_t drives)
+{
+	struct app_patience *p = &core->media.patience;
+
+	ASSERT(core->index == 0);
+	for (uint32_t d = 0; p->kept && d < core->nqps; d++)
+		if (drives >> d & 1 && core->qp[d] &&
+		    nvme_drive_health(core->cfg.drive[d]) == NVME_HEALTH_READ_ONLY)
+			p->gave_up = p->lost = true;
+}
+
 enum app_wants app_core_wants(const struct app_core *core)
 {
 	const struct app_patience *p = &core->media.patience;
@@ -107,6 +119,6 @@ enum app_wants app_core_wants(const struct app_core *core)
 
 void app_core_refuse(struct app_core *core)
 {
-	ASSERT(core->meta);
+	ASSERT(core->meta || core->reader);
 	core->cfg.anew = false;
 }

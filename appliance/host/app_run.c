@@ -323,8 +323,6 @@ static void wants(struct app_thread *t)
 	const int now = (int)app_core_wants(t->core);
 	uint64_t one = 1;
 
-	if (unlikely(atomic_load_explicit(&run->refused, memory_order_relaxed)))
-		app_core_refuse(t->core);
 	if (likely(now == atomic_load_explicit(&run->wants, memory_order_relaxed)))
 		return;
 	atomic_store_explicit(&run->wants, now, memory_order_relaxed);
@@ -347,6 +345,8 @@ static __attribute__((noinline)) int serve(struct app_thread *t, struct pace *p)
 		gone_drives(t);
 		if (t->index == 0)
 			wants(t);
+		if (unlikely(atomic_load_explicit(&t->run->refused, memory_order_relaxed)))
+			app_core_refuse(t->core);
 		turn(p, t);
 	}
 	if (err)

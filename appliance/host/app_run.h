@@ -53,7 +53,7 @@ struct app_run {
 	_Atomic int at; /* enum app_run_at: all serve, all have ended */
 	_Atomic bool stop;
 	_Atomic int wants;    /* enum app_wants: of the core that has the store */
-	_Atomic bool refused; /* app_core_refuse() is called */
+	_Atomic bool refused; /* each core calls app_core_refuse() */
 	struct app_new_drive new_drive;
 	_Atomic uint32_t drives_wanted; /* counts: new_drive is another one, for every core */
 	_Atomic uint32_t drives_had;    /* ... each core, and each of them */

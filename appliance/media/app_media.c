@@ -119,6 +119,7 @@ void app_media_submit(struct app_media *md, struct app_io *io)
 	ASSERT(io->drive < md->ndrives);
 	io->nvme.owner = io;
 	io->tries = 0;
+	io->failed = false;
 	list_init(&io->link);
 	md->in_flight++;
 	if (!list_empty(&d->waiting) || !to_queue(md, io)) /* (1) */
@@ -348,7 +349,11 @@ static bool take_back(struct app_media *md, struct app_io *io)
 	if (unlikely(io->nvme.status) && meta && !goes_without(md, io) &&
 	    app_patience_park(&md->patience, io, md->now_ns))
 		return false;
+	if (unlikely(io->nvme.status) && !meta && app_patience_hold(&md->patience, io))
+		return false;
 	md->in_flight--;
+	if (unlikely(io->failed))
+		app_patience_done(&md->patience, io);
 	if (meta)
 		meta->gone = io->nvme.status == -ENODEV;
 	if (unlikely(io->nvme.status))
@@ -359,8 +364,6 @@ static bool take_back(struct app_media *md, struct app_io *io)
 		read_over(md, io);
 	meta->status = io->nvme.status;
 	meta->lost = meta->status && io->nvme.quarantined;
-	if (unlikely(io->failed))
-		app_patience_done(&md->patience, io);
 	list_push_front(&md->slot_free, &io->link);
 	meta_io_done(md->meta, meta);
 	return false;

@@ -25,7 +25,7 @@ struct app_io {
 	void *owner;
 	struct meta_io *meta; /* the store's; NULL: an operation's       */
 	uint32_t tries;       /* how often it came back to be retried   */
-	bool failed;          /* the store's, which is not told: app_patience.c */
+	bool failed;          /* it failed, and nobody is told: app_patience.c */
 	bool quiet;           /* its error is not reported: a probe */
 	struct list link;     /* while the queue is full, or free slots */
 };

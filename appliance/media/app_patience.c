@@ -24,6 +24,8 @@
  *      waits for it as long as it serves [test_nvme_away].
  *  (7) If the daemon can restart itself (app_anew.c), given-up writes stay parked until it
  *      does: the store is not told, so no client gets an answer that the next mount may contradict.
+ *      Writes of clients' data that such a drive refuses (3) stay parked with them: their clients
+ *      send them again after the restart [test_app_patience:data_that_a_drive_refuses_is_kept].
  */
 #include "appliance/media/app_patience.h"
 #include "appliance/media/app_media.h"
@@ -84,6 +86,21 @@ bool app_patience_park(struct app_patience *p, struct app_io *io, uint64_t now_n
 	ASSERT(p->count > 0 && p->limit_ns > 0);                             /* (4) */
 	ASSERT(!p->gave_up || p->kept);                                      /* (5), (7) */
 	ASSERT(io->nvme.op == NVME_WRITE || may_pass(&io->nvme) || p->kept); /* (2) */
+	return true;
+}
+
+bool app_patience_hold(struct app_patience *p, struct app_io *io)
+{
+	ASSERT(!io->meta && io->nvme.status && !list_linked(&io->link));
+	if (!p->limit_ns || !p->kept || io->nvme.status != -EROFS || io->nvme.op == NVME_READ)
+		return false;
+	p->gave_up = p->lost = true;
+	p->drive = io->drive;
+	p->status = io->nvme.status;
+	p->count += !io->failed;
+	io->failed = true;
+	list_push_back(&p->parked, &io->link);
+	ASSERT(p->kept && p->count > 0); /* (7) */
 	return true;
 }
 

@@ -3,6 +3,7 @@
  * Keeps writes of the store that a drive did not accept, until it accepts them.
  *
  *	app_patience_park(p, io, now_ns)      it came back with an error: kept, if that can pass
+ *	app_patience_hold(p, io)              ... of a client's data: kept until the daemon restarts
  *	app_patience_next(p, now_ns)          returns a write to try again now
  *	app_patience_done(p, io)              it was written, or given up
  */
@@ -28,7 +29,7 @@ struct app_patience {
 	int status;
 	uint64_t limit_ns; /* how long a write is repeated; 0: not at all */
 	bool gave_up;
-	bool kept; /* the store is not told: the daemon will restart */
+	bool kept; /* nobody is told: the daemon will restart */
 	bool lost; /* a refused write, or a flush: opening the drive again may help */
 	bool said; /* that some fail: to people */
 };
@@ -38,6 +39,10 @@ void app_patience_init(struct app_patience *p);
 /* Keeps a failed I/O to be repeated.  Returns false if it may not be repeated, or that cannot
  * help. */
 must_check bool app_patience_park(struct app_patience *p, struct app_io *io, uint64_t now_ns);
+
+/* Keeps a client's write that a drive refused because it has lost cached writes: the daemon opens
+ * the drive again, and the client sends its request again.  False: the daemon cannot restart. */
+must_check bool app_patience_hold(struct app_patience *p, struct app_io *io);
 
 /* NULL: none is due.  With p->gave_up set it has failed. */
 must_check struct app_io *app_patience_next(struct app_patience *p, uint64_t now_ns);

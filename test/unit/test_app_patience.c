@@ -220,6 +220,33 @@ Test(app_patience, what_cannot_help_is_kept_for_who_begins_anew)
 	cr_assert(!app_patience_park(&p, &io, 3 * NS_PER_S));
 }
 
+/* So is the data that clients write there: they send it again after the restart. */
+Test(app_patience, data_that_a_drive_refuses_is_kept)
+{
+	struct app_patience p = { .limit_ns = NS_PER_S };
+	struct app_io io = { .drive = 1 };
+
+	app_patience_init(&p);
+	list_init(&io.link);
+	io.nvme = (struct nvme_io){ .op = NVME_WRITE, .status = -EROFS };
+	cr_assert(!app_patience_hold(&p, &io), "the daemon cannot restart");
+	p.kept = true;
+	io.nvme.status = -EIO;
+	cr_assert(!app_patience_hold(&p, &io), "a restart does not help");
+	io.nvme = (struct nvme_io){ .op = NVME_READ, .status = -EROFS };
+	cr_assert(!app_patience_hold(&p, &io));
+	cr_assert(!p.gave_up);
+	io.nvme.op = NVME_WRITE;
+	cr_assert(app_patience_hold(&p, &io));
+	cr_assert(p.gave_up && p.lost);
+	cr_assert_null(app_patience_next(&p, 2 * NS_PER_S));
+	p.kept = false; /* it cannot be, after all */
+	cr_assert_eq(app_patience_next(&p, 2 * NS_PER_S), &io);
+	cr_assert(!app_patience_hold(&p, &io));
+	app_patience_done(&p, &io);
+	cr_assert_eq(p.count, 0);
+}
+
 static void all_writes_fail(bool yes)
 {
 	const struct sim_faults faults = { .write_error_ppm = yes ? 1000000 : 0 };
