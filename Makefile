@@ -146,7 +146,10 @@ $(foreach p,$(programs),$(eval $(call program_rules,$(p))))
 client_map     := $(wildcard client-lib/libweka-client.map)
 client_objects := $(foreach l,$(call closure_of,client-lib/dataset),$(call objects,$(filter-out $(program_srcs),$($(l)_srcs))))
 client_libs    := $(if $(client_map),$(B)/lib/$(SONAME) $(B)/lib/libweka-client.so $(B)/lib/libweka-client.a)
-examples       := $(if $(client_map),$(patsubst client-lib/examples/%.c,$(B)/examples/%,$(wildcard client-lib/examples/*.c)))
+# decode needs libjpeg-turbo and libpng, and is built where both are.
+example_images := $(and $(wildcard /usr/include/turbojpeg.h),$(wildcard /usr/include/png.h))
+example_srcs   := $(filter-out $(if $(example_images),,%/decode.c),$(wildcard client-lib/examples/*.c))
+examples       := $(if $(client_map),$(patsubst client-lib/examples/%.c,$(B)/examples/%,$(example_srcs)))
 
 # Exports what the map names and nothing else; -z defs: nothing is left to whoever loads it.
 so_flags = -shared -Wl,-soname,$(SONAME) -Wl,--version-script,$(client_map) \
@@ -170,7 +173,8 @@ $(B)/lib/libweka-client.a: $(client_objects)
 $(B)/examples/%: $(B)/client-lib/examples/%.o $(client_libs)
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) -o $@ $< -L$(B)/lib -lweka-client '-Wl,-rpath,$$ORIGIN/../lib'
+	$(Q)$(CC) $(CFLAGS) -o $@ $< -L$(B)/lib -lweka-client $(example_libs) '-Wl,-rpath,$$ORIGIN/../lib'
+$(B)/examples/decode: example_libs := -lturbojpeg -lpng
 
 include client-lib/python/python.mk
 
