@@ -7,5 +7,7 @@
 int command_mlperf(int argc, char **argv);
 int command_checkpoint(int argc, char **argv);
 int command_kvcache(int argc, char **argv);
+int command_compare(int argc, char **argv);
+int command_report(int argc, char **argv);
 
 #endif

@@ -75,6 +75,8 @@ static const struct command {
 	{ "mlperf", command_mlperf, "simulated accelerators of MLPerf Storage, over any storage" },
 	{ "checkpoint", command_checkpoint, "ranks that save and load checkpoints" },
 	{ "kvcache", command_kvcache, "key-value caches of conversations, saved and loaded" },
+	{ "compare", command_compare, "large files, small files and names, over several systems" },
+	{ "report", command_report, "shows the figures of --json, or compares two files of them" },
 };
 
 enum { OPT_SUMMARY = 256, OPT_NAME, OPT_SETTLE };

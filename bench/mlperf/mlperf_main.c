@@ -59,7 +59,7 @@ struct rig {
 
 static int one_run(struct rig *r, uint32_t count, struct mlperf_figures *out)
 {
-	if (r->conf->args.cold && target_drop_caches(r->target))
+	if ((r->conf->args.cold || target_is_cold(r->target)) && target_drop_caches(r->target))
 		return bench_fail("%s: cannot drop caches", target_name(r->target));
 	return mlperf_run(&r->plan, count, r->seed++, out);
 }

@@ -77,12 +77,27 @@ static uint64_t process_cpu_ns(int pid)
 	return (user + system) * (NS_PER_S / (uint64_t)sysconf(_SC_CLK_TCK));
 }
 
+/* The time that all processors worked, whoever asked for it. */
+static uint64_t machine_cpu_ns(void)
+{
+	unsigned long long v[8] = { 0 };
+	FILE *f = fopen("/proc/stat", "re");
+
+	if (f && fscanf(f, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &v[0], &v[1], &v[2],
+			&v[3], &v[4], &v[5], &v[6], &v[7]) != 8)
+		memset(v, 0, sizeof(v));
+	if (f)
+		fclose(f); /* user, nice, system; not idle and iowait; irq, softirq */
+	return (v[0] + v[1] + v[2] + v[5] + v[6]) * (NS_PER_S / (uint64_t)sysconf(_SC_CLK_TCK));
+}
+
 void figure_cpu_begin(struct figure_cpu *c, int server_pid)
 {
 	c->server_pid = server_pid;
 	c->began_ns = clock_now_ns();
 	c->client_ns = clock_cpu_ns();
 	c->server_ns = process_cpu_ns(server_pid);
+	c->all_ns = machine_cpu_ns();
 }
 
 void figure_cpu_end(const struct figure_cpu *c, struct figure *out)
@@ -93,6 +108,9 @@ void figure_cpu_end(const struct figure_cpu *c, struct figure *out)
 	out->cpu_server = -1;
 	if (c->server_pid > 0)
 		out->cpu_server = (double)(process_cpu_ns(c->server_pid) - c->server_ns) / ns;
+	out->cpu_other = (double)(machine_cpu_ns() - c->all_ns) / ns - out->cpu_client -
+			 fmax(out->cpu_server, 0);
+	out->cpu_other = fmax(out->cpu_other, 0);
 }
 
 /* ---- the machine ------------------------------------------------------------------------- */
@@ -154,12 +172,13 @@ static void print_json(const struct figure *f, FILE *to)
 
 	for (uint32_t i = 0; i < f->count; i++)
 		json_array_append_new(values, json_real(f->value[i]));
-	o = json_pack("{s:s,s:s,s:s,s:s,s:s,s:f,s:f,s:f,s:o,s:f,s:f,s:f,s:f,s:s,s:s,s:s}", "group",
-		      f->group, "figure", f->name, "target", f->target, "unit", f->unit, "better",
-		      f->less ? "less" : "more", "median", figure_median(f), "least",
+	o = json_pack("{s:s,s:s,s:s,s:s,s:s,s:f,s:f,s:f,s:o,s:f,s:f,s:f,s:f,s:f,s:s,s:s,s:s}",
+		      "group", f->group, "figure", f->name, "target", f->target, "unit", f->unit,
+		      "better", f->less ? "less" : "more", "median", figure_median(f), "least",
 		      figure_least(f), "most", figure_most(f), "values", values, "cpu_client",
-		      f->cpu_client, "cpu_server", f->cpu_server, "p50_ms", f->p50_ms, "p99_ms",
-		      f->p99_ms, "promise", f->promise, "note", f->note, "command", f->command);
+		      f->cpu_client, "cpu_server", f->cpu_server, "cpu_other", f->cpu_other,
+		      "p50_ms", f->p50_ms, "p99_ms", f->p99_ms, "promise", f->promise, "note",
+		      f->note, "command", f->command);
 	if (o)
 		json_dumpf(o, to, JSON_COMPACT | JSON_REAL_PRECISION(9));
 	fputc('\n', to);
@@ -167,16 +186,25 @@ static void print_json(const struct figure *f, FILE *to)
 	fflush(to);
 }
 
+const char *figure_amount(const struct figure *f, double v, char out[48])
+{
+	char human[16];
+
+	snprintf(out, 48, "%s%s%s", bench_human(human, v), strcmp(f->unit, "B/s") ? " " : "",
+		 f->unit);
+	return out;
+}
+
 void figure_print(const struct figure *f, bool json, FILE *to)
 {
-	char median[16], least[16], most[16];
+	char median[48], least[16], most[16];
 
 	if (json) {
 		print_json(f, to);
 		return;
 	}
-	fprintf(to, "%-34s %-22s %8s %-10s (%s to %s)", f->name, f->target,
-		bench_human(median, figure_median(f)), f->unit, bench_human(least, figure_least(f)),
+	fprintf(to, "%-38s %-18s %18s (%s to %s)", f->name, f->target,
+		figure_amount(f, figure_median(f), median), bench_human(least, figure_least(f)),
 		bench_human(most, figure_most(f)));
 	if (f->p99_ms > 0)
 		fprintf(to, "  p50 %.3g p99 %.3g ms", f->p50_ms, f->p99_ms);
@@ -184,6 +212,8 @@ void figure_print(const struct figure *f, bool json, FILE *to)
 		fprintf(to, "  cpu %.2f", f->cpu_client);
 	if (f->cpu_server >= 0)
 		fprintf(to, " + %.2f", f->cpu_server);
+	if (f->cpu_other >= 0.3)
+		fprintf(to, " (others %.2f)", f->cpu_other);
 	if (f->note[0])
 		fprintf(to, "  %s", f->note);
 	fputc('\n', to);
@@ -222,6 +252,7 @@ static bool take_figure(const json_t *o, struct figure *f)
 	f->less = strcmp(json_string_value(json_object_get(o, "better")) ?: "", "less") == 0;
 	f->cpu_client = number_of(o, "cpu_client", -1);
 	f->cpu_server = number_of(o, "cpu_server", -1);
+	f->cpu_other = number_of(o, "cpu_other", 0);
 	f->p50_ms = number_of(o, "p50_ms", 0);
 	f->p99_ms = number_of(o, "p99_ms", 0);
 	for (size_t i = 0; i < n; i++)

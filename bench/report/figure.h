@@ -25,6 +25,7 @@ struct figure {
 	double value[FIGURE_RUNS_MAX];
 	uint32_t count;
 	double cpu_client, cpu_server; /* processors in use; below 0: not known */
+	double cpu_other;              /* by all else, the kernel's threads too  */
 	double p50_ms, p99_ms;         /* of a request; 0: not measured         */
 	char promise[160];             /* "durable: each change; cache: none"   */
 	char note[200];                /* "": nothing to say                    */
@@ -54,12 +55,15 @@ double figure_most(const struct figure *f);
 /* The larger distance of a run from the median, over the median. */
 double figure_spread(const struct figure *f);
 
+/* "4.21 GB/s", "686 K files/s": into 48 bytes, which it returns. */
+const char *figure_amount(const struct figure *f, double v, char out[48]);
+
 void figure_set_promise(struct figure *f, const struct target *t);
 
 /* Processors that this process, and a server, have used since begin. */
 struct figure_cpu {
 	int server_pid;
-	uint64_t began_ns, client_ns, server_ns;
+	uint64_t began_ns, client_ns, server_ns, all_ns;
 };
 void figure_cpu_begin(struct figure_cpu *c, int server_pid);
 void figure_cpu_end(const struct figure_cpu *c, struct figure *out);

@@ -15,9 +15,9 @@
 #include <time.h>
 
 static const struct target__kind *const kinds[] = {
-	&target__null, &target__posix, &target__direct, &target__uring,
-	&target__weka, &target__shm,   &target__tcp,    &target__tls,
-	&target__rdma, &target__nfs,   &target__redis,
+	&target__null,  &target__posix, &target__cold, &target__direct,
+	&target__uring, &target__weka,  &target__shm,  &target__tcp,
+	&target__tls,   &target__rdma,  &target__nfs,  &target__redis,
 };
 
 static const struct target__kind *kind_of(const char *name)
@@ -76,6 +76,11 @@ const char *target_name(const struct target *t)
 const struct target_promise *target_promise(const struct target *t)
 {
 	return &t->promise;
+}
+
+bool target_is_cold(const struct target *t)
+{
+	return t->is_cold;
 }
 
 int target_server_pid(const struct target *t)

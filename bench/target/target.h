@@ -100,7 +100,8 @@ struct target_options {
  *
  *   weka:shm weka:tcp weka:tls      an appliance that is started on a fresh drive
  *   shm:/PATH tcp:// tls:// rdma:// a running appliance (options->key_file)
- *   posix:DIR direct:DIR uring:DIR  a directory: page cache; O_DIRECT; io_uring with O_DIRECT
+ *   posix:DIR cold:DIR              a directory, through the page cache, or with it dropped
+ *   direct:DIR uring:DIR            ... with O_DIRECT; with io_uring and O_DIRECT
  *   nfs://HOST/EXPORT               an NFS server (version 3), by libnfs
  *   redis://HOST:PORT               a redis server: an object per file
  *   null:                           nothing: what the loop itself costs
@@ -142,6 +143,8 @@ must_check int target_do(struct target_session *s, struct target_group *g);
 
 /* A directory below the root; one that exists is fine.  0 or -errno. */
 must_check int target_mkdir(struct target_session *s, const char *path);
+/* cold: its caches are to be dropped before each run. */
+bool target_is_cold(const struct target *t);
 /* Drops what the machine holds in its caches of this target: 0; -ENOTSUP: it has none, or none that
  * we may drop. */
 int target_drop_caches(struct target *t);

@@ -29,6 +29,7 @@ struct target {
 	char root[TARGET__ROOT_MAX]; /* everything is below it */
 	struct target_promise promise;
 	int server_pid;
+	bool is_cold; /* its caches are to be dropped before each run */
 	void *own;
 };
 
@@ -39,9 +40,9 @@ struct target_session {
 	void *own;
 };
 
-extern const struct target__kind target__null, target__posix, target__direct, target__uring,
-	target__weka, target__shm, target__tcp, target__tls, target__rdma, target__nfs,
-	target__redis;
+extern const struct target__kind target__null, target__posix, target__cold, target__direct,
+	target__uring, target__weka, target__shm, target__tcp, target__tls, target__rdma,
+	target__nfs, target__redis;
 
 /* An io has ended.  After the last one of its group the group can be reaped. */
 void target__ended(struct target_session *s, struct target_group *g, struct target_io *io,

@@ -46,6 +46,15 @@ static int posix_open(struct target *t, const char *where)
 	return target__dir_open(t, where, 0);
 }
 
+static int cold_open(struct target *t, const char *where)
+{
+	if (target__dir_open(t, where, 0))
+		return 1;
+	t->promise.cache = "page cache, dropped before each run";
+	t->is_cold = true;
+	return 0;
+}
+
 static int direct_open(struct target *t, const char *where)
 {
 	return target__dir_open(t, where, O_DIRECT);
@@ -213,29 +222,21 @@ static void wait_finished(struct target_session *s, uint64_t timeout_ns)
 	pthread_mutex_unlock(&p->lock);
 }
 
-const struct target__kind target__posix = {
-	.scheme = "posix:",
-	.what = "a local directory, through the page cache",
-	.open = posix_open,
-	.close = target__dir_close,
-	.session_open = session_open,
-	.session_close = session_close,
-	.submit = submit,
-	.poll = poll_finished,
-	.wait = wait_finished,
-	.mkdir = target__dir_mkdir,
-	.drop_caches = target__dir_drop_caches,
-};
+#define DIRECTORY(NAME, SCHEME, WHAT, OPEN)                                                        \
+	const struct target__kind NAME = {                                                         \
+		.scheme = SCHEME,                                                                  \
+		.what = WHAT,                                                                      \
+		.open = OPEN,                                                                      \
+		.close = target__dir_close,                                                        \
+		.session_open = session_open,                                                      \
+		.session_close = session_close,                                                    \
+		.submit = submit,                                                                  \
+		.poll = poll_finished,                                                             \
+		.wait = wait_finished,                                                             \
+		.mkdir = target__dir_mkdir,                                                        \
+		.drop_caches = target__dir_drop_caches,                                            \
+	}
 
-const struct target__kind target__direct = {
-	.scheme = "direct:",
-	.what = "a local directory, O_DIRECT",
-	.open = direct_open,
-	.close = target__dir_close,
-	.session_open = session_open,
-	.session_close = session_close,
-	.submit = submit,
-	.poll = poll_finished,
-	.wait = wait_finished,
-	.mkdir = target__dir_mkdir,
-};
+DIRECTORY(target__posix, "posix:", "a local directory, through the page cache", posix_open);
+DIRECTORY(target__cold, "cold:", "the same, caches dropped before each run", cold_open);
+DIRECTORY(target__direct, "direct:", "a local directory, O_DIRECT", direct_open);

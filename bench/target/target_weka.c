@@ -157,7 +157,6 @@ static int lease_windows(struct appl__session *p)
 					  strerror(-err));
 		slot->window.size_bytes = APPL__WINDOW;
 		slot->req.user = slot;
-		target__scramble(slot->window.lease->data, APPL__WINDOW);
 	}
 	return 0;
 }

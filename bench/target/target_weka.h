@@ -21,6 +21,7 @@ struct appl__slot {
 	struct weka_req req;
 	struct weka_window window;
 	bool busy;
+	bool filled; /* its window has random bytes, for puts */
 	struct target_group *group;
 	uint32_t count;
 	struct appl__piece piece[APPL__ITEMS];

@@ -87,11 +87,22 @@ static void finish_read(struct target_session *s, struct appl__slot *slot)
 	}
 }
 
+/* The memory of a slot that writes: bytes that nothing makes smaller. */
+static uint8_t *bytes_of(struct appl__slot *slot)
+{
+	uint8_t *data = (uint8_t *)slot->window.lease->data + slot->window.offset_bytes;
+
+	if (!slot->filled)
+		target__scramble(data, APPL__WINDOW);
+	slot->filled = true;
+	return data;
+}
+
 /* ---- puts, stats, removals --------------------------------------------------------------- */
 
 static int begin_put(struct appl__session *p, struct appl__slot *slot, struct target_group *g)
 {
-	uint8_t *data = (uint8_t *)slot->window.lease->data + slot->window.offset_bytes;
+	uint8_t *data = bytes_of(slot);
 	uint64_t largest = 0, at = 0;
 
 	while (g->begun < g->count && slot->count < APPL__ITEMS) {
@@ -190,7 +201,7 @@ void appl__finish(struct target_session *s, struct appl__slot *slot)
 static int write_piece(struct appl__session *p, struct appl__slot *slot, const struct target_io *io,
 		       const struct weka_handle *handle, uint64_t at)
 {
-	uint8_t *data = (uint8_t *)slot->window.lease->data + slot->window.offset_bytes;
+	uint8_t *data = bytes_of(slot);
 	uint64_t bytes = min_u64(io->length_bytes - at, APPL__PIECE);
 
 	io->content->fill(io->content, io->file, at, data, bytes);

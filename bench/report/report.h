@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/* Figures that were read from a file, and the forms in which they are shown. */
+#ifndef BENCH_REPORT_REPORT_H
+#define BENCH_REPORT_REPORT_H
+
+#include "bench/report/figure.h"
+
+struct report {
+	const char *path;
+	struct figure_head head;
+	struct figure *figure;
+	uint32_t count;
+};
+
+/* 1 after a line on stderr.  report_free() also after that. */
+must_check int report_read(struct report *r, const char *path);
+void report_free(struct report *r);
+/* The same figure of the same target; NULL: there is none. */
+const struct figure *report_find(const struct report *r, const struct figure *like);
+
+enum report_change { REPORT_WITHIN, REPORT_BETTER, REPORT_WORSE };
+
+/* Outside of the spread: no run of one lies among the runs of the other. */
+enum report_change report_change(const struct figure *before, const struct figure *after);
+
+/* Indices of figures in the order of a table: by group, then by name, as they first came. */
+uint32_t *report_order(const struct report *r);
+/* Do figures i and j belong to the same row of the table? */
+bool report_same_row(const struct figure *a, const struct figure *b);
+
+void report_text(const struct report *r, FILE *to);
+/* Returns how many figures are outside of the spread. */
+uint32_t report_compare(const struct report *a, const struct report *b, FILE *to);
+/* One file: no other is needed to show it. */
+void report_html(const struct report *r, FILE *to);
+
+#endif
