@@ -131,6 +131,7 @@ struct weka_dataset_make {
  * Thread:  the client's; waits as long as reading all samples takes.
  * Errors:  -ENODATA (no file matches, or none has records), -ESTALE (a file was changed meanwhile:
  *          weka_error() names it), -EPROTO (a file is not of the format of its records, or cut),
+ *          -EFBIG (the samples have 2^64 bytes or more together),
  *          -ECANCELED (progress stopped it), -EINVAL (a name that cannot be a dataset's).
  */
 WEKA_MUST_CHECK int weka_dataset_create(struct weka_client *client, const char *name,

@@ -156,7 +156,7 @@ static uint32_t label_of(const struct maker *m, uint64_t i)
 
 /* ---- the manifest ------------------------------------------------------------------------ */
 
-static void places_set(struct maker *m)
+static int places_set(struct maker *m)
 {
 	struct dataset__header *h = &m->d->header;
 
@@ -166,7 +166,9 @@ static void places_set(struct maker *m)
 		const uint64_t bytes = m->files.file[i].size_bytes;
 
 		h->names_bytes += strlen(path_of(m, i)) + strlen(member_of(m, i));
-		h->total_bytes += bytes;
+		if (add_overflows(h->total_bytes, bytes, &h->total_bytes))
+			return client__say(m->client, -EFBIG,
+					   "the samples have 2^64 bytes or more together");
 		h->largest_bytes = max_u64(h->largest_bytes, bytes);
 	}
 	h->names_at = DATASET__HEADER_BYTES + h->samples * DATASET__RECORD_BYTES;
@@ -175,6 +177,7 @@ static void places_set(struct maker *m)
 	h->root_bytes = m->files.root_bytes;
 	h->is_quick = m->how->flags & WEKA_DATASET_QUICK;
 	h->created_ns = (int64_t)clock_wall_ns();
+	return 0;
 }
 
 static int pages_make(struct weka_dataset *d)
@@ -303,7 +306,8 @@ static int make(struct maker *m, const char *path)
 	err = classes_make(m);
 	if (!err)
 		err = dataset__labels(m->d);
-	places_set(m);
+	if (!err)
+		err = places_set(m);
 	if (!err)
 		err = pages_make(m->d);
 	if (err == -ENOMEM)

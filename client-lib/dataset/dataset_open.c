@@ -179,16 +179,26 @@ int dataset__record(struct weka_dataset *d, uint64_t index, struct dataset__reco
 	return wrong ? dataset__fail(d, -EPROTO, wrong) : 0;
 }
 
+/* Copies a name.  With a NUL in it, its readers would see another one. */
+static int name_copy(struct weka_dataset *d, uint64_t at, uint32_t bytes, char *to)
+{
+	int err = copy(d, at, bytes, to);
+
+	if (err || !memchr(to, 0, bytes))
+		return err;
+	return dataset__fail(d, -EPROTO, "a path in its manifest has a NUL");
+}
+
 int dataset__path(struct weka_dataset *d, const struct dataset__record *r, char *to)
 {
 	ASSERT(r->name_bytes <= WEKA_PATH_MAX && r->name_at < d->header.names_bytes);
-	return copy(d, d->header.names_at + r->name_at, r->name_bytes, to);
+	return name_copy(d, d->header.names_at + r->name_at, r->name_bytes, to);
 }
 
 int dataset__member(struct weka_dataset *d, const struct dataset__record *r, char *to)
 {
 	ASSERT(r->member_bytes <= WEKA_MEMBER_MAX);
-	return copy(d, d->header.names_at + r->name_at + r->name_bytes, r->member_bytes, to);
+	return name_copy(d, d->header.names_at + r->name_at + r->name_bytes, r->member_bytes, to);
 }
 
 /* ---- opening ----------------------------------------------------------------------------- */

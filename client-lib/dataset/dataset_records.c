@@ -146,10 +146,11 @@ static int file_index(struct file *f, uint32_t format, const char *member, bool 
 					  .found = record_found,
 					  .found_arg = f,
 					  .member = member };
-	int err = formats[format].index(&source);
+	int err = formats[format].index(&source), still = 0;
 
-	if (!err)
-		err = same_still(f);
+	if (!err || err == -EPROTO) /* a file that changed meanwhile looks damaged */
+		still = same_still(f);
+	err = still ? still : err;
 	if (err == -EPROTO)
 		return client__say(f->client, err, "%.200s: %s", f->path, source.why);
 	if (err)

@@ -201,8 +201,10 @@ static int first_await(struct weka_stream *s)
 	uint64_t began, waited;
 	int err;
 
-	if (dataset__batch_is_here(s->queue))
-		return dataset__batch_await(s->queue, s->client);
+	/* A batch that failed while nobody waited for it is asked for again: what its request met,
+	 * such as a lost connection, may be over, and is told with the batch that waited. */
+	if (dataset__batch_is_here(s->queue) && dataset__batch_await(s->queue, s->client) == 0)
+		return 0;
 	began = clock_now_ns();
 	err = first_wait(s);
 	waited = clock_now_ns() - began;

@@ -613,3 +613,24 @@ def test_code_that_runs_when_garbage_is_collected(shm, dataset, files):
     finally:
         gc.set_threshold(*threshold)
     del batch, stream
+
+
+def test_a_lost_connection_is_one_error(dataset):
+    """Whatever was read ahead while the appliance was away is asked for again."""
+    daemon = int(os.environ["WEKA_TEST_DAEMON"])
+    for kind in ("shm", "tcp"):
+        with connect(kind, timeout=0.3) as client:
+            stream = client.dataset(dataset.name).stream(batch=5, seed=3, ahead=6)
+            seen, errors, stopped = list(next(stream).samples), 0, False
+            while True:
+                try:
+                    if len(seen) == 50 and not stopped:
+                        os.kill(daemon, signal.SIGSTOP)
+                        stopped = True
+                    seen += next(stream).samples
+                except TimeoutError:
+                    errors += 1
+                    os.kill(daemon, signal.SIGCONT)
+                except StopIteration:
+                    break
+            assert errors == 1 and seen == samples(dataset.stream(batch=5, seed=3))
