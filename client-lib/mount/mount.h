@@ -47,6 +47,7 @@ struct mount_args {
 	unsigned long flags; /* MS_* of mount(2) */
 	bool anonymous;
 	bool allow_other;
+	bool buffered; /* files go through the page cache also with cache=0 */
 	bool foreground;
 	bool fake; /* mount(8) -f: check only */
 };

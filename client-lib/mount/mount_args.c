@@ -80,6 +80,8 @@ static int set_flag(struct mount_args *a, const char *name)
 		return 0;
 	if (strcmp(name, "allow_other") == 0)
 		a->allow_other = true;
+	else if (strcmp(name, "buffered") == 0)
+		a->buffered = true;
 	else if (strcmp(name, "anonymous") == 0)
 		a->anonymous = true;
 	else

@@ -180,7 +180,8 @@ static void init_out(struct mount_fs *fs, const struct fuse_init_in *in, struct 
 	uint64_t flags = in->flags | (in->flags & FUSE_INIT_EXT ? (uint64_t)in->flags2 << 32 : 0);
 
 	flags &= wanted(fs);
-	fs->direct = fs->args.cache_ns == 0 && flags & INIT_DIRECT_IO_ALLOW_MMAP;
+	fs->direct =
+		fs->args.cache_ns == 0 && !fs->args.buffered && flags & INIT_DIRECT_IO_ALLOW_MMAP;
 	*out = (struct fuse_init_out){
 		.major = FUSE_KERNEL_VERSION,
 		.minor = FUSE_KERNEL_MINOR_VERSION,

@@ -28,12 +28,16 @@ mount_at() {
 	mkdir -p "$1" && "$BIN/weka-mount" -o "key=$DIR/key,log=$DIR/mount.log${2:+,$2}" "${MOUNT_ADDRESS:-$SHM}" "$1"
 }
 mounts() { pgrep -fc "weka-mount.* $DIR/mnt" || true; }
-# gone: no weka-mount of this script runs any more, within a while.
+# gone: no weka-mount of this script runs any more, within a while.  One whose file system a process
+# in another mount namespace still has goes on; it is ended here.
 gone() {
 	n=0
 	until [ "$(mounts)" = 0 ]; do
 		n=$((n + 1))
-		[ $n -lt 200 ] || return 1
+		[ $n -lt 400 ] || return 1
+		if [ $n = 100 ] && grep -qs " $DIR/mnt" /proc/[0-9]*/mounts; then
+			pgrep -f "weka-mount.* $DIR/mnt" | xargs -r kill
+		fi
 		sleep 0.05
 	done
 }
