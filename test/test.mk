@@ -25,6 +25,7 @@ sim_tests     := $(call first_ones,sim reuse flip rot wire,$(filter $(T)%,$(sim_
 # Sources that one test needs beside the layers: NAME_srcs.
 test_base_seal_srcs := base/seal_malloc.c
 test_weka_hot_srcs := base/seal_malloc.c
+test_nvme_vfio_srcs := base/seal_malloc.c
 test_app_hotpath_srcs := base/seal_malloc.c
 drive_srcs := base/seal_malloc.c
 # Calls that go to test/lib/sim_sock.c instead of the system.

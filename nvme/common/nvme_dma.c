@@ -30,7 +30,7 @@
  *      refuses is undone everywhere, and readers have not seen it
  *      [test_nvme_dma:mapping_that_one_target_refuses_is_nobodys].
  *  (5) The caller provides the grace period: memory is unmapped after the last I/O that names it
- *      has come back (nvme.h).  The table itself needs none.
+ *      has come back (nvme.h).  The table itself needs none [torture_nvme_dma].
  */
 #define _GNU_SOURCE
 #include "nvme/nvme_dma.h"

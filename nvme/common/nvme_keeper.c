@@ -13,6 +13,14 @@
 
 #include <errno.h>
 
+static _Thread_local const struct nvme_keeper *mine;
+
+bool nvme__keeper_is_me(const struct nvme_keeper *k)
+{
+	ASSERT(k->work);
+	return mine == k || !k->running;
+}
+
 void nvme__keeper_init(struct nvme_keeper *k, int (*work)(void *of), void (*last)(void *of),
 		       void *of)
 {
@@ -26,6 +34,7 @@ static void *keep(void *arg)
 {
 	struct nvme_keeper *k = arg;
 
+	mine = k;
 	pthread_mutex_lock(&k->lock);
 	while (k->job != NVME_KEEPER_END) {
 		int result;
@@ -88,6 +97,7 @@ void nvme__keeper_destroy(struct nvme_keeper *k)
 	if (k->running) {
 		nvme__keeper_end(k);
 		pthread_join(k->thread, NULL);
+		k->running = false;
 	}
 	pthread_cond_destroy(&k->changed);
 	pthread_mutex_destroy(&k->lock);

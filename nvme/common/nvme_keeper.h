@@ -38,6 +38,9 @@ must_check int nvme__keeper_ask(struct nvme_keeper *k);
 /* The last that it hears; from any thread, which does not wait. */
 void nvme__keeper_end(struct nvme_keeper *k);
 
+/* Returns true for its own thread, and for any thread while it does not run. */
+bool nvme__keeper_is_me(const struct nvme_keeper *k);
+
 /* Ends it, and waits until it is over. */
 void nvme__keeper_destroy(struct nvme_keeper *k);
 

@@ -80,10 +80,19 @@ void nvme__drive_free(struct nvme_drive *drive)
 	free(drive);
 }
 
-/* Follows (1); a device that cannot be disabled keeps its memory for ever. */
+/* Returns true if the device may still use its memory. */
+static bool is_enabled(struct nvme_drive *drive)
+{
+	const uint32_t csts = drive->ops->read32(drive->ctrl, NVME_REG_CSTS);
+
+	return !drive->reset.stopped && csts != NVME_CSTS_GONE && csts & NVME_CSTS_RDY;
+}
+
+/* A device that cannot be disabled keeps its memory for ever. */
 static void tear_down(struct nvme_drive *drive)
 {
 	if (drive->reset.stopped || (!drive->reset.quarantine && disable(drive) == 0)) {
+		ASSERT(!is_enabled(drive)); /* (1) */
 		nvme__admin_destroy(drive);
 		nvme__mem_free(&drive->proving.mem, drive->dma);
 	}

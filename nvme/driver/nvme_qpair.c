@@ -74,11 +74,16 @@ static inline uint32_t take_cid(struct nvme_qpair *qp, struct nvme_io *io)
 	return cid;
 }
 
+static inline uint32_t next_index(const struct nvme_rings *r, uint32_t index)
+{
+	return index + 1 == r->depth ? 0 : index + 1;
+}
+
 static inline struct nvme_sqe *next_sqe(struct nvme_rings *r)
 {
 	struct nvme_sqe *sqe = &r->sq[r->sq_tail];
 
-	r->sq_tail = r->sq_tail + 1 == r->depth ? 0 : r->sq_tail + 1;
+	r->sq_tail = next_index(r, r->sq_tail);
 	return sqe;
 }
 
@@ -133,6 +138,8 @@ static inline struct nvme_sqe *push_transfer(struct nvme_qpair *qp, struct nvme_
 	uint64_t lba = (io->block + first) << shift;
 	struct nvme_sqe *sqe = next_sqe(&qp->rings);
 
+	DASSERT((sqe->cdw2.raw | sqe->cdw3.raw) == 0 && sqe->metadata.raw == 0); /* (8) */
+	DASSERT((sqe->cdw13.raw | sqe->cdw14.raw | sqe->cdw15.raw) == 0);        /* (8) */
 	sqe->opcode = (uint8_t)(NVME_CMD_READ - io->op);
 	sqe->flags = 0;
 	sqe->cid = le16_of((uint16_t)cid);
@@ -158,6 +165,9 @@ static void describe(struct nvme_qpair *qp, struct nvme_sqe *sqe, uint32_t nbloc
 					  : nvme__prp_fill(iova, nblocks, qp->prp_lists + list,
 							   qp->prp_lists_iova + 8ull * list);
 
+	DASSERT(qp->slot[NVME_CID_SLOT(le16_get(sqe->cid))].io); /* (5) */
+	DASSERT(next_index(&qp->rings, (uint32_t)(sqe - qp->rings.sq)) ==
+		qp->rings.sq_tail); /* (5) */
 	sqe->flags = whole ? NVME_SQE_SGL : 0;
 	sqe->prp2 = le64_of(data.prp2);
 }

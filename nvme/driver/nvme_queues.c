@@ -132,6 +132,7 @@ void nvme__qpair_order(struct nvme_qpair *qp, uint32_t order)
 {
 	uint64_t one = 1;
 
+	ASSERT(!qp->ended); /* (2) */
 	/* R1 (A1 in nvme_qpair.c): all that the order speaks of, before the order. */
 	atomic_store_explicit(&qp->order, order, memory_order_release);
 	(void)!write(qp->order_fd, &one, sizeof(one));

@@ -617,12 +617,13 @@ static void live_again(struct nvme_drive *drive, uint64_t now_ns)
 	nvme__watch_restart(drive, now_ns);
 }
 
-/* (3) */
 static struct nvme_sqe create_command(struct nvme_drive *drive, uint32_t qid, bool sq)
 {
 	struct nvme_qpair *qp = drive->qpair[qid];
 	uint64_t cq_iova = qp->mem.iova + nvme__rings_cq_offset(qp->rings.depth);
 
+	ASSERT(atomic_load_explicit(&qp->obeyed, memory_order_relaxed) ==
+	       word(&drive->reset, NVME_ORDER_RETURN)); /* (3) */
 	if (sq)
 		return nvme__sqe_create_sq(qid, qp->mem.iova, qp->rings.depth);
 	nvme__rings_attach(&qp->rings, drive, qid);

@@ -146,6 +146,7 @@ static void begin_ticking(struct nvme_watch *w, uint64_t now_ns)
 	atomic_store_explicit(&w->on, true, memory_order_relaxed);
 	if (w->next_tick_ns == UINT64_MAX)
 		w->next_tick_ns = now_ns + w->tick_ns;
+	ASSERT(w->next_tick_ns != UINT64_MAX); /* (2) */
 }
 
 static void abort_command(struct nvme_drive *drive, uint32_t qid, uint32_t cid, uint64_t now_ns)
@@ -226,7 +227,8 @@ static void tick(struct nvme_drive *drive, uint64_t now_ns)
 	struct nvme_watch *w = &drive->watch;
 	uint32_t in_flight = 0;
 
-	w->next_tick_ns = now_ns + w->tick_ns; /* (3) */
+	w->next_tick_ns = now_ns + w->tick_ns;
+	ASSERT(w->next_tick_ns > now_ns); /* (3): however long ago the last one was */
 	w->csts_wanted = true;
 	look_at_csts(drive, now_ns);
 	if (drive->reset.life != NVME_LIVE)
@@ -243,7 +245,8 @@ static void tick(struct nvme_drive *drive, uint64_t now_ns)
 	}
 	atomic_store_explicit(&w->on, false, memory_order_relaxed);
 	if (w->cooling)
-		w->next_tick_ns = UINT64_MAX; /* (2) */
+		w->next_tick_ns = UINT64_MAX;
+	ASSERT(!atomic_load_explicit(&w->on, memory_order_relaxed)); /* (2) */
 	w->cooling = !w->cooling;
 }
 

@@ -15,6 +15,7 @@
  */
 #define _GNU_SOURCE
 #include "nvme/pci/nvme_vfio.h"
+#include "nvme/mmio.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -260,6 +261,7 @@ void nvme__vfio_device_release(struct nvme_vfio *v)
 	else if (v->fd >= 0)
 		close_fd(&v->fd);
 	close_fd(&nothing);
+	ASSERT(!v->guard || mmio_read32((void *)v->bar) == UINT32_MAX); /* nvme_vfio.c (1) */
 	nvme__vfio_leave(v);
 }
 

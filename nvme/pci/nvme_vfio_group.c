@@ -12,7 +12,9 @@
  * Invariants, true between any two calls:
  *
  *  (1) A container has a group, a group has a device; the last one frees it.
- *  (2) A container attached to its table has mapped everything in the table.
+ *  (2) A container attached to its table has mapped everything in the table
+ *      [test_nvme_dma:target_is_told_of_what_there_was_and_of_what_comes,
+ *      test_nvme_dma:target_that_refuses_what_there_is_gets_none_of_it].
  */
 #include "nvme/pci/nvme_vfio.h"
 
@@ -243,6 +245,7 @@ static int enter(struct nvme_vfio_group *g, struct nvme_dma *dma, uint64_t memor
 		struct container *c = list_entry(at, struct container, link);
 		int err;
 
+		ASSERT(!list_empty(&c->groups)); /* (1) */
 		if (c->dma != dma || join(c, g->fd))
 			continue;
 		g->container = c;
@@ -268,6 +271,7 @@ static struct nvme_vfio_group *find_group(const struct nvme_dma *dma, int id)
 		list_for_each (in, &c->groups) {
 			struct nvme_vfio_group *g = list_entry(in, struct nvme_vfio_group, link);
 
+			ASSERT(!list_empty(&g->devices)); /* (1) */
 			if (g->id == id)
 				return g;
 		}
@@ -340,7 +344,6 @@ int nvme__vfio_join(struct nvme_vfio *v, const struct nvme_pci *pci, struct nvme
 	return err;
 }
 
-/* (1) */
 void nvme__vfio_leave(struct nvme_vfio *v)
 {
 	struct nvme_vfio_group *g = v->group;

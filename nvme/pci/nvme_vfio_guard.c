@@ -17,7 +17,7 @@
  *      [test_nvme_vfio:registers_of_a_device_that_is_gone_are_ones,
  *      test_nvme_vfio:access_after_the_guard_has_gone_ends_the_process].
  *  (2) The handler calls mmap() and write() only: system calls, which take no lock of this
- *      process.
+ *      process [test_nvme_vfio:access_after_the_device_has_gone_allocates_nothing].
  */
 #define _GNU_SOURCE
 #include "nvme/pci/nvme_vfio.h"

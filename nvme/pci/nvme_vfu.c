@@ -20,7 +20,9 @@
  *
  *  (1) The opener opens and closes the connection before the keeper runs; then only the keeper
  *      does.
- *  (2) Doorbell pointers and eventfds stay the same until the drive is destroyed.
+ *  (2) Doorbell pointers and eventfds stay the same until the drive is destroyed
+ *      [test_nvme_vfu:a_killed_server_is_noticed_and_found_again,
+ *      test_nvme_vfu:a_server_that_comes_back_as_another_device_is_refused].
  *  (3) NVME_ALARM_GONE is raised once for each connection
  *      [test_nvme_vfu:a_server_that_is_gone_is_said_once_and_reads_all_ones].
  */

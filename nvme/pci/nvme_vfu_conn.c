@@ -190,6 +190,7 @@ static int send_message(struct nvme_vfu_conn *conn, const struct nvme_vfu_call *
 		err = -EAGAIN;
 	else
 		err = has_left(conn);
+	ASSERT(err == 0 || err == -EAGAIN || is_broken(conn)); /* (2) */
 	pthread_mutex_unlock(&conn->send_lock);
 	return err;
 }
@@ -263,6 +264,7 @@ static int receive(struct nvme_vfu_conn *conn, uint8_t *to, uint32_t end)
 	_Alignas(struct cmsghdr) char control[CMSG_SPACE(NVME_VFU_FDS_MAX * sizeof(int))];
 	struct nvme_vfu_arrival *in = &conn->in;
 
+	DASSERT(pthread_mutex_trylock(&conn->exchange_lock) == EBUSY); /* (1) */
 	while (in->got_bytes < end) {
 		struct iovec iov = { to, end - in->got_bytes };
 		struct msghdr msg = { .msg_iov = &iov,

@@ -12,7 +12,8 @@
  *
  * Invariants, true between any two calls:
  *
- *  (1) Writes and the question are for the connection of regs.turn; older ones are forgotten.
+ *  (1) Writes and the question are for the connection of regs.turn; older ones are forgotten
+ *      [test_nvme_vfu_parse:writes_for_a_connection_that_is_gone_are_not_sent_to_the_next].
  *  (2) An open question was asked after the last write.
  */
 #include "nvme/pci/nvme_vfu.h"
@@ -163,7 +164,8 @@ int nvme__vfu_reg_ask(struct nvme_vfu *vfu, uint32_t offset, uint32_t size_bytes
 	}
 	if (!r->sent)
 		r->sent = send_question(vfu);
-	(void)!nvme__vfu_look(&vfu->conn); /* a connection that is gone is seen below */
+	ASSERT(!r->sent || r->write_count == 0); /* (2) */
+	(void)!nvme__vfu_look(&vfu->conn);       /* a connection that is gone is seen below */
 	if (r->sent && nvme__vfu_answered(&vfu->conn)) {
 		*value = take_value(vfu);
 		return 0;

@@ -390,8 +390,10 @@ int nvme__vfu_setup(struct nvme_vfu *vfu)
 		negotiate,    learn_device,   learn_bar,    learn_vectors,
 		claim_device, find_doorbells, share_memory, attach_vectors,
 	};
-	int err = connect_to(vfu);
+	int err;
 
+	ASSERT(nvme__keeper_is_me(&vfu->keeper)); /* nvme_vfu.c (1) */
+	err = connect_to(vfu);
 	for (size_t i = 0; i < ARRAY_LEN(steps) && !err; i++)
 		err = steps[i](vfu);
 	if (err)
@@ -401,6 +403,7 @@ int nvme__vfu_setup(struct nvme_vfu *vfu)
 
 void nvme__vfu_take_down(struct nvme_vfu *vfu)
 {
+	ASSERT(nvme__keeper_is_me(&vfu->keeper)); /* nvme_vfu.c (1) */
 	if (vfu->attached)
 		nvme__dma_detach(vfu->dma, &vfu->target);
 	vfu->attached = false;

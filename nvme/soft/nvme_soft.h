@@ -142,6 +142,7 @@ struct nvme_soft_queue {
 	uint32_t cmd_free_count;
 	struct iovec *segs;
 	uint64_t freed_lbas; /* deallocated: nothing happens to them */
+	bool in_service;
 };
 
 #define NVME_SOFT_EVENTS 4u /* event commands that may wait; events that may */

@@ -8,7 +8,8 @@
  * Invariants, true between any two calls:
  *
  *  (1) A command is on cmd_free, or with the back end; owed_count counts the latter.
- *  (2) A command's memory is touched from its run() to its completion, and not after.
+ *  (2) A command's memory is touched from its run() to its completion, and not after
+ *      [torture_nvme_dma].
  */
 #include "nvme/soft/nvme_soft.h"
 
@@ -218,6 +219,8 @@ void nvme__soft_io_service(struct nvme_soft_queue *q)
 
 	if (count == 0 && q->owed_count == 0)
 		return;
+	ASSERT(!q->in_service); /* nvme_soft.c (2) */
+	q->in_service = true;
 	count = q->back->run(q->back_queue, batch, count, done, ARRAY_LEN(done));
 	ASSERT(count <= ARRAY_LEN(done));
 	for (uint32_t i = 0; i < count; i++) {
@@ -225,6 +228,7 @@ void nvme__soft_io_service(struct nvme_soft_queue *q)
 		ASSERT(q->cmd_free_count < q->sq_size); /* (1) */
 		q->cmd_free[q->cmd_free_count++] = done[i];
 	}
+	q->in_service = false;
 	ASSERT(q->owed_count == q->sq_size - q->cmd_free_count); /* (1) */
 }
 
@@ -275,6 +279,7 @@ free_q:
 
 void nvme__soft_io_destroy(struct nvme_soft_queue *q)
 {
+	ASSERT(!q->in_service);                /* nvme_soft.c (2) */
 	q->back->queue_destroy(q->back_queue); /* (2): waits */
 	free_queue(q);
 }

@@ -2,6 +2,7 @@
 /* Tests the parts of the vfio code that run without vfio: sysfs, answers of the kernel, locked
  * memory, the guard of a BAR. */
 #define _GNU_SOURCE
+#include "base/seal.h"
 #include "nvme/pci/nvme_vfio.h"
 
 #include <criterion/criterion.h>
@@ -451,6 +452,23 @@ Test(nvme_vfio, registers_of_a_device_that_is_gone_are_ones)
 	cr_assert_eq(there[0], 0xffffffff);
 	nvme__guard_remove(guard);
 	nvme__guard_remove(other_guard);
+}
+
+/* The interrupted thread may hold any lock of the process, malloc's above all. */
+Test(nvme_vfio, access_after_the_device_has_gone_allocates_nothing)
+{
+	uint32_t guard, first, last;
+	int fd;
+	volatile uint32_t *gone = bar(&fd, 1);
+
+	cr_assert_eq(nvme__guard_add((void *)gone, 4096, -1, &guard), 0);
+	cr_assert_eq(ftruncate(fd, 0), 0);
+	seal_thread();
+	first = gone[0];
+	last = gone[1023];
+	seal_thread_open();
+	cr_assert_eq(first & last, 0xffffffff);
+	nvme__guard_remove(guard);
 }
 
 Test(nvme_vfio, other_accesses_that_fail_end_the_process_as_ever, .signal = SIGBUS)

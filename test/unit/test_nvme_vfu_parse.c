@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 Test(nvme_vfu_parse, heads_with_impossible_sizes_or_types_are_refused)
 {
@@ -185,4 +187,54 @@ Test(nvme_vfu_parse, accesses_to_our_memory_are_bounded)
 	cr_assert(nvme__vfu_parse_dma((void *)&ask, sizeof(ask.rw), false, &out));
 	ask.rw = (struct vfu_dma_rw){ le64_of(UINT64_MAX - 7), le64_of(16) };
 	cr_assert(nvme__vfu_parse_dma((void *)&ask, sizeof(ask.rw), false, &out));
+}
+
+/* ---- registers over a connection that is replaced ------------------------------------------ */
+
+/* Takes one message at the server's end.  Returns the register that it writes; 0: none came. */
+static uint32_t written(int fd, uint64_t *value)
+{
+	struct {
+		struct vfu_header header;
+		struct vfu_region_rw rw;
+		uint8_t data[8];
+	} m;
+
+	if (recv(fd, &m, sizeof(m.header) + sizeof(m.rw), MSG_DONTWAIT) < 0)
+		return 0;
+	*value = 0;
+	cr_assert_eq(recv(fd, value, le32_get(m.rw.count), 0), le32_get(m.rw.count));
+	return (uint32_t)le64_get(m.rw.offset);
+}
+
+/* A server that reads nothing: its socket fills up, and writes wait here. */
+Test(nvme_vfu_parse, writes_for_a_connection_that_is_gone_are_not_sent_to_the_next)
+{
+	struct nvme_vfu vfu = { .map_count = 0 };
+	uint32_t small = 1, writes = 0;
+	uint64_t value;
+	int old[2], new[2];
+
+	cr_assert_eq(nvme__vfu_conn_init(&vfu.conn, NULL, 1000000000), 0);
+	cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, old), 0);
+	cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, new), 0);
+	cr_assert_eq(setsockopt(old[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)), 0);
+	vfu.conn.fd = old[0];
+	vfu.conn.turn = 1;
+	atomic_store(&vfu.conn.broken, false);
+	for (; vfu.regs.write_count < 3; writes++) {
+		cr_assert_lt(writes, 100000);
+		nvme__vfu_reg_write(&vfu, 0x14, 4, writes);
+	}
+	close(old[0]);
+	vfu.conn.fd = new[0];
+	vfu.conn.turn = 2;
+	nvme__vfu_reg_write(&vfu, 0x24, 4, 77);
+	cr_assert_eq(vfu.regs.write_count, 0);
+	cr_assert_eq(written(new[1], &value), 0x24);
+	cr_assert_eq(value, 77);
+	cr_assert_eq(written(new[1], &value), 0);
+	close(old[1]);
+	close(new[1]);
+	nvme__vfu_conn_destroy(&vfu.conn);
 }
