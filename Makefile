@@ -258,7 +258,7 @@ proof:      deps ; $(Q)BUILD='$(BUILD)' MAKE='$(MAKE)' TEST_LENGTH=proof ./test/
 
 .PHONY: tidy sealed deps demo bench bench-guest bench-instructions install clean help
 tidy: sealed
-	$(run) tidy test/tidy.sh test/rules.sh test/messages.sh
+	$(run) tidy test/tidy.sh test/rules.sh test/orderings.sh test/messages.sh
 
 # Reads the code of the archives: what a polling thread may call never allocates, and no room calls
 # one that it does not use.

@@ -16,6 +16,7 @@
 static _Atomic int level_max = LOG_INFO;
 static _Atomic int style = LOG_STYLE_PLAIN;
 static _Thread_local uint64_t thread_count;
+/* R1 -> A1   the ring is empty, and whole, before its address is stored. */
 static struct log_ring *_Atomic kept;
 
 static const char *const level_name[] = {
@@ -85,12 +86,12 @@ void log_line(enum log_level level, const char *format, ...)
 void log_keep(struct log_ring *ring)
 {
 	ASSERT(ring);
-	atomic_store_explicit(&kept, ring, memory_order_release);
+	atomic_store_explicit(&kept, ring, memory_order_release); /* R1 */
 }
 
 struct log_ring *log_kept(void)
 {
-	return atomic_load_explicit(&kept, memory_order_acquire);
+	return atomic_load_explicit(&kept, memory_order_acquire); /* A1 */
 }
 
 void log_level_set(enum log_level level)

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* The ring of the log's last lines: see log_ring.h. */
+/*
+ * The ring of the log's last lines: see log_ring.h.
+ *
+ *   R1 -> A1 (log_ring.h), R2 -> A2 (log_ring.h)
+ */
 #include "base/log_ring.h"
 #include "base/num.h"
 
@@ -34,15 +38,13 @@ void log_ring_put(struct log_ring *ring, uint64_t wall_ns, enum log_level level,
 		atomic_fetch_add_explicit(&ring->dropped, 1, memory_order_relaxed);
 		return;
 	}
-	/* R1 -> A1 */
-	atomic_store_explicit(&s->wall_ns, wall_ns, memory_order_release);
-	atomic_store_explicit(&s->level, (uint64_t)level, memory_order_release);
+	atomic_store_explicit(&s->wall_ns, wall_ns, memory_order_release);       /* R1 */
+	atomic_store_explicit(&s->level, (uint64_t)level, memory_order_release); /* R1 */
 	for (size_t i = 0; i < ARRAY_LEN(word); i++)
-		atomic_store_explicit(&s->word[i], word[i], memory_order_release);
+		atomic_store_explicit(&s->word[i], word[i], memory_order_release); /* R1 */
 	ASSERT(atomic_load_explicit(&s->turn, memory_order_relaxed) ==
-	       2 * number + 1); /* log_ring.h (1) */
-	/* R2 -> A2 */
-	atomic_store_explicit(&s->turn, 2 * number + 2, memory_order_release);
+	       2 * number + 1);                                                /* log_ring.h (1) */
+	atomic_store_explicit(&s->turn, 2 * number + 2, memory_order_release); /* R2 */
 }
 
 /* Copies line `number`; false if it is not there whole. */
@@ -50,14 +52,14 @@ static bool slot_read(struct log_ring_slot *s, uint64_t number, struct log_ring_
 {
 	uint64_t word[LOG_RING_TEXT / sizeof(uint64_t)];
 
-	/* A2 <- R2 */
+	/* A2 */
 	if (atomic_load_explicit(&s->turn, memory_order_acquire) != 2 * number + 2)
 		return false;
-	/* A1 <- R1 */
-	out->wall_ns = atomic_load_explicit(&s->wall_ns, memory_order_acquire);
+	out->wall_ns = atomic_load_explicit(&s->wall_ns, memory_order_acquire); /* A1 */
+	/* A1 */
 	out->level = (enum log_level)atomic_load_explicit(&s->level, memory_order_acquire);
 	for (size_t i = 0; i < ARRAY_LEN(word); i++)
-		word[i] = atomic_load_explicit(&s->word[i], memory_order_acquire);
+		word[i] = atomic_load_explicit(&s->word[i], memory_order_acquire); /* A1 */
 	if (atomic_load_explicit(&s->turn, memory_order_relaxed) != 2 * number + 2)
 		return false; /* log_ring.h (2) */
 	out->number = number;

@@ -5,8 +5,10 @@
  *
  *   slot:   turn 2n + 1, line n is being written   turn 2n + 2, line n is whole
  *
- *   R1 -> A1   a reader that sees a word of line n in a slot sees turn 2n + 1, or a later one;
- *   R2 -> A2   a reader that sees turn 2n + 2 sees all words of line n.
+ *   R1 -> A1   a reader that sees a word of line n in a slot sees turn 2n + 1, or a later one
+ *              (log_ring.c);
+ *   R2 -> A2   a reader that sees turn 2n + 2 sees all words of line n
+ *              (log_ring.c).
  *
  * Invariants:
  *  (1) A slot has one writer: the one that changed its turn from even to odd.  A line that finds

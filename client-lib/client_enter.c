@@ -17,7 +17,11 @@
  * sees at T3 that the owner is inside.  A kernel without membarrier() gets an exchange, which
  * misses a mistake now and then.
  *
+ *   E1 -> T3   with the barrier, as said: the owner is seen inside, or sees that it is no longer
+ *              the owner;
  *   E3 -> T3   the thread that takes the client over sees the owner's writes from inside.
+ *
+ *   E5 -> T5   a seat is filled in before `seats` leads to it.
  *
  * Seats are never freed, because a client may still name the seat of a thread that has ended.  A
  * new thread gets such a seat.
@@ -114,7 +118,7 @@ static bool thread_ended(const struct client_seat *seat, pid_t thread)
  * cancelled in the middle of a call keeps its seat, and its client stays busy. */
 static struct client_seat *seat_take(void)
 {
-	struct client_seat *seat = atomic_load_explicit(&seats, memory_order_acquire);
+	struct client_seat *seat = atomic_load_explicit(&seats, memory_order_acquire); /* T5 */
 	const pid_t me = gettid();
 
 	for (; seat; seat = seat->next) {
@@ -132,7 +136,8 @@ static struct client_seat *seat_take(void)
 	ASSERT(((uintptr_t)seat & 1) == 0); /* pending() has the bit */
 	atomic_init(&seat->thread, me);
 	seat->next = atomic_load_explicit(&seats, memory_order_relaxed);
-	while (!atomic_compare_exchange_weak(&seats, &seat->next, seat))
+	while (!atomic_compare_exchange_weak_explicit(&seats, &seat->next, seat, /* E5 */
+						      memory_order_release, memory_order_relaxed))
 		;
 	(void)syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
 	return seat;
@@ -212,9 +217,9 @@ int client__enter_slow(const struct weka_client *of)
 	if (atomic_load(&c->owner) != seat && !take_over(c, seat))
 		return stray(c, -EBUSY,
 			     "another thread is in the middle of a call with this client");
-	atomic_store_explicit(&seat->in, c, memory_order_seq_cst);
+	atomic_store_explicit(&seat->in, c, memory_order_seq_cst); /* E1 */
 	if (atomic_load(&c->owner) != seat) {
-		atomic_store_explicit(&seat->in, NULL, memory_order_release);
+		atomic_store_explicit(&seat->in, NULL, memory_order_release); /* E3 */
 		return stray(c, -EBUSY, "another thread uses this client at the same time");
 	}
 	client__stray_forget(c);
@@ -251,6 +256,6 @@ void client__retire(struct weka_client *c)
 	memset(c, 0, sizeof(*c));
 	c->is_closed = true;
 	if (client__seat && atomic_load(&client__seat->in) == c)
-		atomic_store_explicit(&client__seat->in, NULL, memory_order_release);
+		atomic_store_explicit(&client__seat->in, NULL, memory_order_release); /* E3 */
 	free(atomic_exchange(&closed[at], c));
 }

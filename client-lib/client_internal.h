@@ -359,6 +359,8 @@ wk_cold int client__enter_slow(const struct weka_client *c);
 /*
  * Enters the client, for this thread alone, until client__leave().
  *
+ *   E1 -> T3 (client_enter.c), E3 -> T3 (client_enter.c)
+ *
  * Errors:  -EINVAL (NULL), -ESTALE (closed, forked), -EBUSY (another thread is inside, or this one
  *          is: a signal handler); with a line.
  */

@@ -135,12 +135,3 @@ public {
 	else if (line ~ /^[ \t]*$/ || line ~ /^[}#]/) covered = 0
 }
 
-# ---- orderings: labels are checked by pairs in tidy.sh
-
-match(line, /\/\* [RA][0-9]+[^0-9a-zA-Z]/) {
-	l = substr(line, RSTART + 3); sub(/[^RA0-9].*/, "", l)
-	print FILENAME, FNR, l > labels
-}
-match(line, /R[0-9]+ -> A[0-9]+/) {
-	print FILENAME, FNR, substr(line, RSTART, RLENGTH), line > pairs
-}

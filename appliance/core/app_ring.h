@@ -111,14 +111,14 @@ struct app_bell {
 /* The sender: returns true if the other core sleeps: write to its fd.  R3 (the second half) */
 static inline bool app_bell_must_ring(struct app_bell *b)
 {
-	return atomic_load_explicit(&b->asleep, memory_order_seq_cst) &&
+	return atomic_load_explicit(&b->asleep, memory_order_seq_cst) && /* R3 */
 	       atomic_exchange_explicit(&b->asleep, 0, memory_order_seq_cst);
 }
 
 /* The bell's owner: before app_ring_quiet() of all its rings (A3), and after waking. */
 static inline void app_bell_set(struct app_bell *b, bool asleep)
 {
-	(void)atomic_exchange_explicit(&b->asleep, asleep, memory_order_seq_cst);
+	(void)atomic_exchange_explicit(&b->asleep, asleep, memory_order_seq_cst); /* A3 */
 }
 
 #endif

@@ -31,6 +31,7 @@
  *
  *   R5 -> A5   the store no longer uses it, before drives_gone is set.
  *   R6 -> A6   a core's queue pair of it is the control thread's, before drives_left counts that.
+ *   R7 -> A7   what each thread has done is visible to the last of them, which sets `at`.
  *   R1 -> A1   (main.c) the threads' results are stored before `at` is set.
  */
 #define _GNU_SOURCE
@@ -191,6 +192,7 @@ static void tell(struct app_run *run, _Atomic uint32_t *count, enum app_run_at a
 {
 	uint64_t one = 1;
 
+	/* R7, A7 */
 	if (atomic_fetch_add_explicit(count, 1, memory_order_acq_rel) + 1 != run->started)
 		return;
 	if (at == APP_RUN_ENDED)

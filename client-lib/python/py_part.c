@@ -161,7 +161,8 @@ void py_part_finish(struct py_session *s, struct py_job *job, struct py_part *pa
 	}
 	while ((index = pick(s, job, part, &at, &count, &blocks)) != NULL)
 		again(s, job, index, count, blocks, part->round + 1);
-	atomic_fetch_sub(&job->parts_left, 1); /* (1), when all else can be seen */
+	/* R2 (A2 in py_weka.h), (1): when all else can be seen */
+	atomic_fetch_sub(&job->parts_left, 1);
 }
 
 /* ---- a turn -------------------------------------------------------------------------------- */

@@ -9,6 +9,8 @@
  * A call that a signal handler's exception ends cancels its request and takes it back.  A signal
  * handler may itself use the session, and reap what the call that it interrupted waits for.
  *
+ *   R1 -> A1   (A1 in py_weka.h) a request's results are stored before its `done`
+ *
  * Invariants:
  *
  *  (1) Every request in flight is the `req` of a py_op.
@@ -30,7 +32,7 @@ static int reap(struct py_session *s)
 
 	for (i = 0; i < got; i++)
 		atomic_store_explicit(&container_of(done[i], struct py_op, req)->done, true,
-				      memory_order_release); /* (1) */
+				      memory_order_release); /* R1, (1) */
 	return got;
 }
 

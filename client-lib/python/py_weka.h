@@ -245,10 +245,10 @@ struct py_op {
 	_Atomic bool done; /* set by a thread without the GIL */
 };
 
-/* Returns true if the request has ended; its results are then visible. */
+/* Returns true if the request has ended; its results are then visible: R1 -> A1 (py_wait.c). */
 static inline bool py_op_done(const struct py_op *op)
 {
-	return atomic_load_explicit(&op->done, memory_order_acquire);
+	return atomic_load_explicit(&op->done, memory_order_acquire); /* A1 */
 }
 
 /* Receives answers; waits for one at most `wait_ns`.  Locked, without the GIL. */
@@ -396,9 +396,10 @@ static inline int py_job_status(const struct py_job *job, uint32_t index)
 	return item->got_bytes == job->lengths[index] ? 0 : -ESTALE;
 }
 
+/* R2 -> A2 (R2 in py_part.c): all parts' results are visible when parts_left is 0. */
 static inline bool py_job_is_whole(const struct py_job *job)
 {
-	return atomic_load_explicit(&job->parts_left, memory_order_acquire) == 0;
+	return atomic_load_explicit(&job->parts_left, memory_order_acquire) == 0; /* A2 */
 }
 
 /* Makes a job; NULL with an exception.  `lengths` and `offsets` may be None. */

@@ -226,7 +226,7 @@ static void shm_disarm(struct fab_link *link)
 {
 	struct fab_shm *shm = shm_of(link);
 
-	atomic_exchange_explicit(shm->in.bell, AWAKE, memory_order_seq_cst);
+	atomic_exchange_explicit(shm->in.bell, AWAKE, memory_order_seq_cst); /* A2: undone */
 }
 
 static void shm_close(struct fab_link *link)

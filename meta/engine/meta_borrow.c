@@ -18,6 +18,8 @@
  *      [test_meta_lend:what_a_borrower_sees_waits_for_what_it_made].
  *  (4) A clean or frozen page is copied into a blank one, and is `gone` from then on: the
  *      remembered places of records (meta_found.c, meta_named.c) must not use it.
+ *
+ *   F1 -> G1 (meta_cache.c), L3 -> M3 (meta_lend.c), L4 -> M4 (meta_lend.c)
  */
 #include "meta/engine/meta_lend.h"
 
@@ -38,7 +40,7 @@ static uint32_t blanks_left(const struct meta *m, uint32_t level)
 
 	DASSERT(m->home);
 	DASSERT(m->reader < META_READERS_MAX);
-	return atomic_load_explicit(&b->head, memory_order_acquire) -
+	return atomic_load_explicit(&b->head, memory_order_acquire) - /* M3 */
 	       atomic_load_explicit(&b->tail, memory_order_relaxed);
 }
 
@@ -193,7 +195,7 @@ struct meta__frame *meta__borrow_frame(struct meta *m, uint32_t level)
 	DASSERT(f->state == FRAME_BLANK);
 	DASSERT((f->level > 0) == (level > 0));
 	atomic_store_explicit(&f->baddr, x->baddr, memory_order_relaxed);
-	atomic_store_explicit(&b->tail, tail + 1, memory_order_release);
+	atomic_store_explicit(&b->tail, tail + 1, memory_order_release); /* L4 */
 	f->last_pos = 0;
 	f->counted = 0;
 	return f;
@@ -210,7 +212,7 @@ void meta__borrow_placed(struct meta *m, struct meta__frame *f)
 	meta__page_place(f->page, atomic_load_explicit(&f->baddr, memory_order_relaxed), f->gen,
 			 ++m->shard[f->shard].order);
 	meta__frame_insert(m->cache, f);
-	atomic_store_explicit(&f->state, FRAME_DIRTY, memory_order_release);
+	atomic_store_explicit(&f->state, FRAME_DIRTY, memory_order_release); /* F1 */
 	meta__frame_used(f);
 	m->shard[f->shard].changed = true;
 	ASSERT(made->nfresh < META__MADE_PAGES);

@@ -14,6 +14,9 @@
  * A frozen page that is written to is copied to another frame, dirty and at another address; the
  * frozen one is then "gone": the root that is being written needs it, the tree does not.
  *
+ *   F1 -> G1   (F1 in meta_borrow.c, too; G1 in meta_leaf_room.c) a frame's page and description
+ *              are stored before a chain leads to it, or its state says that it may be read
+ *
  * Invariants, true between any two calls:
  *
  *  (1) A frame that is not free is in the hash under its address, and no two have the same.
@@ -198,7 +201,7 @@ static _Atomic(struct meta__frame *) *bucket_of(const struct meta__cache *c, uin
 
 static struct meta__frame *next_of(const _Atomic(struct meta__frame *) *at)
 {
-	return atomic_load_explicit(at, memory_order_acquire);
+	return atomic_load_explicit(at, memory_order_acquire); /* G1 */
 }
 
 static uint64_t baddr_of(const struct meta__frame *f)
@@ -235,8 +238,8 @@ void meta__frame_insert(struct meta__cache *c, struct meta__frame *f)
 
 	do /* borrowers insert, too; only the store removes */
 		atomic_store_explicit(&f->hash_next, first, memory_order_relaxed);
-	while (unlikely(!atomic_compare_exchange_strong_explicit(b, &first, f, memory_order_acq_rel,
-								 memory_order_acquire)));
+	while (unlikely(!atomic_compare_exchange_strong_explicit(
+		b, &first, f, memory_order_acq_rel, memory_order_acquire))); /* F1, G1 */
 }
 
 void meta__frame_remove(struct meta__cache *c, struct meta__frame *f)
@@ -251,8 +254,10 @@ void meta__frame_remove(struct meta__cache *c, struct meta__frame *f)
 			at = &next_of(at)->hash_next;
 		}
 		is = f;
-	} while (unlikely(!atomic_compare_exchange_strong_explicit(
-		at, &is, next_of(&f->hash_next), memory_order_acq_rel, memory_order_acquire)));
+	} while (unlikely(!atomic_compare_exchange_strong_explicit(/* F1, G1 */
+								   at, &is, next_of(&f->hash_next),
+								   memory_order_acq_rel,
+								   memory_order_acquire)));
 }
 
 void meta__frame_state_set(struct meta__cache *c, struct meta__frame *f,
@@ -269,7 +274,7 @@ void meta__frame_state_set(struct meta__cache *c, struct meta__frame *f,
 		c->uppers_dirty += state == FRAME_DIRTY;
 	}
 	atomic_store_explicit(&f->state, state,
-			      memory_order_release); /* (7): it is believed first */
+			      memory_order_release); /* F1, (7): it is believed first */
 }
 
 static uint8_t turns_left(const struct meta__frame *f)

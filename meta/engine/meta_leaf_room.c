@@ -11,6 +11,8 @@
  *  (3) Blocks of files cannot use it.  New files are assumed to resemble existing ones:
  *      the room counts in proportion to the index's share of all live data
  *      [test_meta_statfs:room_in_half_empty_leaves_is_free].
+ *
+ *   F1 -> G1 (meta_cache.c)
  */
 #include "meta/format/meta_page.h"
 #include "meta/engine/meta_share.h"
@@ -22,7 +24,7 @@
 
 static bool counts(const struct meta *m, const struct meta__frame *f)
 {
-	const uint8_t state = atomic_load_explicit(&f->state, memory_order_acquire);
+	const uint8_t state = atomic_load_explicit(&f->state, memory_order_acquire); /* G1 */
 
 	if (state != FRAME_CLEAN && state != FRAME_DIRTY && state != FRAME_FROZEN)
 		return false;

@@ -16,6 +16,12 @@
  * There is one log, written here: records are ordered by their arrival.  Another thread sees the
  * changes of a lent shard when the shard is home, and then its records have arrived.
  *
+ *   L1 -> M1   (M1 in meta_reader.c) the layout of the drives is stored before its address
+ *   L2 -> M2   (L2 in meta_reader.c) a borrower's change is whole before `made` counts it
+ *   L3 -> M3   (M3 in meta_borrow.c) a blank frame is in its slot before head counts it
+ *   L4 -> M4   (L4 in meta_borrow.c) a borrower has read a slot before tail frees it
+ *   S1 -> T1   (meta_share.c)
+ *
  * Invariants, true between any two calls:
  *
  *  (1) While a shard is away, this thread reads none of its pages and evicts none; m->shard[] has
@@ -97,7 +103,7 @@ static void tell_geo(struct meta *m)
 
 	ASSERT(l->geos <= META_DRIVES_MAX + 1);
 	*geo = m->zones->geo;
-	atomic_store_explicit(&m->share->geo, geo, memory_order_release);
+	atomic_store_explicit(&m->share->geo, geo, memory_order_release); /* L1 */
 }
 
 void meta__lend_geo(struct meta *m)
@@ -177,6 +183,7 @@ bool meta__lend_home(struct meta *m, uint32_t shard)
 	if (meta__share_left(m, s->closed[shard])) {
 		if (l->need[shard] == UINT64_MAX)
 			l->need[shard] =
+				/* M2 */
 				atomic_load_explicit(&s->row[i].made, memory_order_acquire);
 		if (l->by[i].taken >= l->need[shard]) {
 			came_home(m, shard, &l->by[i]);
@@ -219,14 +226,14 @@ static bool give_blank(struct meta *m, struct meta__blanks *b, uint32_t level)
 	meta__frame_state_set(m->cache, f, FRAME_BLANK);
 	b->slot[head % META__BLANKS] =
 		(struct meta__blank){ .frame = f, .baddr = meta__page_take(m, level) };
-	atomic_store_explicit(&b->head, head + 1, memory_order_release);
+	atomic_store_explicit(&b->head, head + 1, memory_order_release); /* L3 */
 	return true;
 }
 
 static uint32_t blanks_in(const struct meta__blanks *b)
 {
 	return atomic_load_explicit(&b->head, memory_order_relaxed) -
-	       atomic_load_explicit(&b->tail, memory_order_acquire);
+	       atomic_load_explicit(&b->tail, memory_order_acquire); /* M4 */
 }
 
 static void give_blanks(struct meta *m, struct meta__borrower *b)
@@ -247,7 +254,7 @@ static void take_blanks(struct meta *m, struct meta__borrower *b)
 	ASSERT(b->away == 0);
 	for (uint32_t i = 0; i < ARRAY_LEN(b->blanks); i++) {
 		struct meta__blanks *of = &b->blanks[i];
-		uint32_t tail = atomic_load_explicit(&of->tail, memory_order_acquire);
+		uint32_t tail = atomic_load_explicit(&of->tail, memory_order_acquire); /* M4 */
 
 		for (; blanks_in(of) > 0; tail++) {
 			const struct meta__blank *x = &of->slot[tail % META__BLANKS];
@@ -328,7 +335,7 @@ static void take(struct meta *m, struct meta_op *op, const struct meta__made *ma
 	ASSERT(op->reader <= META_READERS_MAX);
 	ASSERT(m->lend->by[op->reader - 1].taken <
 	       atomic_load_explicit(&m->share->row[op->reader - 1].made,
-				    memory_order_acquire)); /* meta_borrow.c (2) */
+				    memory_order_acquire)); /* meta_borrow.c (2).  M2 */
 	shard_changed(m, &made->part);
 	if (likely(meta__log_lives(m)))
 		seq = meta__log_append_made(m, made->record, made->bytes, made->drives_mask);

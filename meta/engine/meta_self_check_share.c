@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* Counts shards that are open, lent or asked for, and blank pages: with WK_DEBUG only.  Readers
- * change their rows meanwhile, so these are compared with bounds. */
+ * change their rows meanwhile, so these are compared with bounds.
+ *
+ *   L2 -> M2 (meta_lend.c), L4 -> M4 (meta_lend.c) */
 #include "meta/engine/meta_lend.h"
 #include "meta/engine/meta_self_check.h"
 #include "meta/engine/meta_share.h"
@@ -40,7 +42,7 @@ static uint32_t blanks_of(const struct meta__borrower *b)
 
 	for (uint32_t i = 0; i < ARRAY_LEN(b->blanks); i++)
 		count += atomic_load_explicit(&b->blanks[i].head, memory_order_relaxed) -
-			 atomic_load_explicit(&b->blanks[i].tail, memory_order_acquire);
+			 atomic_load_explicit(&b->blanks[i].tail, memory_order_acquire); /* M4 */
 	return count;
 }
 
@@ -51,7 +53,7 @@ static void borrower_check(const struct meta *m, uint32_t i, const struct share_
 	ASSERT(b->m || b->away == 0);
 	ASSERT(b->away == sum->of[i]);
 	ASSERT(b->taken <= atomic_load_explicit(&m->share->row[i].made,
-						memory_order_acquire)); /* meta_borrow.c (2) */
+						memory_order_acquire)); /* meta_borrow.c (2).  M2 */
 	ASSERT(blanks_of(b) <= ARRAY_LEN(b->blanks) * META__BLANKS);
 }
 

@@ -18,11 +18,13 @@
  * after the shard was opened.  A reader that finds a shard closed knocks, and looks again when it
  * is open; or it asks the store's thread, as for a page that is not in memory.
  *
- *   S1 -> T1   the store has stored a shard's pages before it sets `open`;
- *   S2 -> T2   a reader has read its last page, and stored its last pin, before `in` shows that
- *              it has left;
+ *   S1 -> T1   the store has stored a shard's pages before it sets `open`, or `lent`
+ *              (meta_lend.c);
+ *   S2 -> T2   a reader (meta_reader.c) has read its last page, and stored its last pin, before
+ *              `in` shows that it has left, and it has stopped reading before a pin goes;
  *   S3 -> T3   the store's thread closes shards, and unlinks frames, before it reads `in`, and
- *              reads by an exchange: whichever of the two comes first, the other sees it.
+ *              reads by an exchange: whichever of the two comes first, the other (meta_reader.c)
+ *              sees it.
  *
  * Invariants, true between any two calls:
  *
@@ -227,8 +229,9 @@ static bool is_lent(struct meta *m, uint32_t shard)
 
 	DASSERT(m->reader < META_READERS_MAX);
 	if (seen->turn != m->turn) {
+		/* T1 */
 		lent = atomic_load_explicit(&m->home->share->lent[shard], memory_order_acquire);
-		if ((lent & 0xff) != m->reader + 1u) /* T1 */
+		if ((lent & 0xff) != m->reader + 1u)
 			return false;
 		if (seen->opened != lent) {
 			look_at(m, shard, lent);
@@ -268,7 +271,7 @@ bool meta__share_unpinned(const struct meta *m, uint64_t epoch)
 
 	for (uint32_t i = 0; i < META_READERS_MAX; i++)
 		pins |= atomic_load_explicit(&m->share->row[i].pins[epoch % META__EPOCHS],
-					     memory_order_acquire);
+					     memory_order_acquire); /* T2 */
 	return pins == 0;
 }
 

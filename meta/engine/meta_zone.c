@@ -622,7 +622,8 @@ static void epoch_next(struct meta *m)
 	       0); /* (3): those of 64 epochs ago have left */
 	if (!m->share)
 		return;
-	atomic_store_explicit(&m->share->epoch, z->epoch, memory_order_release);
+	/* Readers that have not seen it have not left: meta_share.c (3). */
+	atomic_store_explicit(&m->share->epoch, z->epoch, memory_order_relaxed);
 	z->ended[(z->epoch - 1) % META__EPOCHS] = meta__share_leave(m);
 }
 

@@ -6,6 +6,9 @@
  *                        |   hints, remembered places, the root of each open shard's tree
  *                        `-- home: the store, whose pages, frames and hash it reads in place
  *
+ *   S1 -> T1 (meta_share.c), S2 -> T2 (meta_share.c), S3 -> T3 (meta_share.c),
+ *   L1 -> M1 (meta_lend.c), L2 -> M2 (meta_lend.c)
+ *
  * The plans are the shipped ones.  If a plan meets anything that it cannot see (a closed shard, a
  * page that is not in memory, a malformed record), it does not count: the operation goes to the
  * store's thread, which starts it again.  A reader never waits.
@@ -110,7 +113,7 @@ void meta_reader_enter(struct meta_reader *r)
 
 	if (!r->begun)
 		return;
-	now = atomic_load_explicit(&r->m.home->share->now, memory_order_acquire);
+	now = atomic_load_explicit(&r->m.home->share->now, memory_order_acquire); /* T3 */
 	/* Leaves everything seen so far, and sees everything closed so far.  S2, T3 */
 	(void)atomic_exchange_explicit(&r->row->in, now, memory_order_acq_rel);
 	DASSERT(now > 0); /* 0: it reads nothing */
@@ -133,7 +136,7 @@ static void pin(struct meta__row *row, uint64_t epoch, int more)
 	uint32_t is = atomic_load_explicit(pins, memory_order_relaxed);
 
 	ASSERT(more > 0 || is > 0);
-	atomic_store_explicit(pins, is + (uint32_t)more, memory_order_release);
+	atomic_store_explicit(pins, is + (uint32_t)more, memory_order_release); /* S2 */
 }
 
 /* ---- plans --------------------------------------------------------------------------------- */
@@ -210,7 +213,7 @@ static bool may_change(struct meta_reader *r, struct meta_op *op)
 static bool look_at_drives(struct meta_reader *r)
 {
 	const struct meta__geo *geo =
-		atomic_load_explicit(&r->m.home->share->geo, memory_order_acquire);
+		atomic_load_explicit(&r->m.home->share->geo, memory_order_acquire); /* M1 */
 
 	if (unlikely(geo != r->geo))
 		r->m.zones->geo = *geo;
@@ -261,6 +264,7 @@ bool meta_reader_change(struct meta_reader *r, struct meta_op *op)
 	if (rc == 0) {
 		DASSERT(op->status || m->made->bytes == 0 || m->made->part.shard < m->nshards);
 		if (m->made->bytes > 0)
+			/* L2 */
 			atomic_fetch_add_explicit(&r->row->made, 1, memory_order_release);
 		return true;
 	}

@@ -627,6 +627,7 @@ bool nvme_qpair_arm(struct nvme_qpair *qp)
 		qp->saw_away = !qp->saw_away;
 		return false;
 	}
+	/* A1 */
 	return quiet && atomic_load_explicit(&qp->order, memory_order_acquire) ==
 				atomic_load_explicit(&qp->obeyed, memory_order_relaxed);
 }

@@ -19,6 +19,8 @@
  *
  *   R3 -> A3   a line is written before head includes it
  *   R4 -> A4   a line is copied out before tail frees its place
+ *   R5 -> A5   what a thread has stored before it kicks (a complaint, an order that it obeyed) is
+ *              seen by the owner that takes the kick
  *
  * Invariants, true between any two calls:
  *
@@ -130,7 +132,7 @@ void nvme__kick(struct nvme_drive *drive)
 
 	if (!atomic_load_explicit(&w->stepped, memory_order_relaxed))
 		return;
-	if (!atomic_exchange_explicit(&w->kicked, true, memory_order_acq_rel))
+	if (!atomic_exchange_explicit(&w->kicked, true, memory_order_acq_rel)) /* R5 */
 		(void)!write(w->kick_fd, &one, sizeof(one));
 }
 
@@ -273,7 +275,7 @@ static void kicked(struct nvme_drive *drive, uint64_t now_ns)
 	struct nvme_watch *w = &drive->watch;
 	uint64_t count;
 
-	if (!atomic_exchange_explicit(&w->kicked, false, memory_order_acq_rel))
+	if (!atomic_exchange_explicit(&w->kicked, false, memory_order_acq_rel)) /* A5 */
 		return;
 	(void)!read(w->kick_fd, &count, sizeof(count));
 	begin_ticking(w, now_ns);
@@ -415,7 +417,7 @@ static bool arm(struct nvme_drive *drive)
 			return false;
 		}
 	}
-	return !atomic_load_explicit(&w->kicked, memory_order_acquire);
+	return !atomic_load_explicit(&w->kicked, memory_order_acquire); /* A5 */
 }
 
 bool nvme_drive_arm(struct nvme_drive *ns)

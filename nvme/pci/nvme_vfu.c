@@ -16,6 +16,10 @@
  * A reset or reconnect waits for the server and allocates memory, which a polling thread must not:
  * the drive's own thread, the keeper, does it, while reset() returns -EAGAIN.
  *
+ *   R3 -> A3   (nvme_vfu_conn.c) that its server has left
+ *   R4 -> A4   (A4 in nvme_vfu.h, too) the polling thread's last use of the device comes before
+ *              `released`
+ *
  * Invariants, true between any two calls:
  *
  *  (1) The opener opens and closes the connection before the keeper runs; then only the keeper
@@ -273,7 +277,7 @@ static void give_back(void *of)
 {
 	struct nvme_vfu *vfu = of;
 
-	if (!atomic_load_explicit(&vfu->released, memory_order_acquire))
+	if (!atomic_load_explicit(&vfu->released, memory_order_acquire)) /* A4 */
 		return;
 	nvme__vfu_take_down(vfu);
 	nvme__vfu_unmap(vfu);
@@ -296,7 +300,7 @@ static void vfu_release(void *ctrl)
 {
 	struct nvme_vfu *vfu = ctrl;
 
-	atomic_store_explicit(&vfu->released, true, memory_order_release);
+	atomic_store_explicit(&vfu->released, true, memory_order_release); /* R4 */
 	nvme__vfu_conn_break(&vfu->conn, "it was given back");
 	nvme__keeper_end(&vfu->keeper);
 }
@@ -304,6 +308,7 @@ static void vfu_release(void *ctrl)
 /* The keeper keeps trying to connect; if it has succeeded, the server has not left. */
 static bool vfu_left(void *ctrl)
 {
+	/* A3 */
 	return atomic_load_explicit(&((struct nvme_vfu *)ctrl)->conn.left, memory_order_acquire);
 }
 

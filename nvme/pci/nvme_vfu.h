@@ -286,11 +286,12 @@ must_check int nvme__vfu_attach_vector(struct nvme_vfu *vfu, uint32_t vector);
 
 /* ---- registers: nvme_vfu_reg.c -------------------------------------------------------------- */
 
-/* Returns true if there is a server to talk to. */
+/* Returns true if there is a server to talk to.  R2 -> A2 (nvme_vfu_conn.c), R4 -> A4
+ * (nvme_vfu.c) */
 static inline bool nvme__vfu_is_live(const struct nvme_vfu *vfu)
 {
-	return !atomic_load_explicit(&vfu->conn.broken, memory_order_acquire) &&
-	       !atomic_load_explicit(&vfu->released, memory_order_acquire);
+	return !atomic_load_explicit(&vfu->conn.broken, memory_order_acquire) && /* A2 */
+	       !atomic_load_explicit(&vfu->released, memory_order_acquire);      /* A4 */
 }
 
 /* As nvme_ctrl_ops.ask requires.  A server that does not answer in time breaks the connection. */

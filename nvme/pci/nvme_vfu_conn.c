@@ -13,6 +13,9 @@
  * until there is a new connection.
  *
  *   R1 -> A1   (A1 in nvme_vfu.h) an answer is stored before it is marked as present
+ *   R2 -> A2   a connection's descriptor and turn are stored before `broken` is false
+ *   R3 -> A3   (A3 in nvme_vfu.c) the last use of a connection comes before the report that its
+ *              server has left
  *
  * Invariants, true between any two calls:
  *
@@ -61,13 +64,13 @@ void nvme__vfu_conn_destroy(struct nvme_vfu_conn *conn)
 
 static bool is_broken(const struct nvme_vfu_conn *conn)
 {
-	return atomic_load_explicit(&conn->broken, memory_order_acquire);
+	return atomic_load_explicit(&conn->broken, memory_order_acquire); /* A2 */
 }
 
 /* (4); under one of the locks, so that the descriptor is not closed during that. */
 static wk_cold int give_up(struct nvme_vfu_conn *conn, int err, const char *why)
 {
-	if (!atomic_exchange_explicit(&conn->broken, true, memory_order_acq_rel)) {
+	if (!atomic_exchange_explicit(&conn->broken, true, memory_order_acq_rel)) { /* R2, A2 */
 		atomic_store_explicit(&conn->why, why, memory_order_relaxed);
 		(void)!shutdown(conn->fd, SHUT_RDWR); /* the fd stays ours until it is closed */
 	}
@@ -78,7 +81,7 @@ static wk_cold int give_up(struct nvme_vfu_conn *conn, int err, const char *why)
 static wk_cold int has_left(struct nvme_vfu_conn *conn)
 {
 	if (!is_broken(conn))
-		atomic_store_explicit(&conn->left, true, memory_order_release);
+		atomic_store_explicit(&conn->left, true, memory_order_release); /* R3 */
 	return give_up(conn, -ENODEV, "its server has left");
 }
 
@@ -103,14 +106,14 @@ int nvme__vfu_conn_open(struct nvme_vfu_conn *conn, const char *path)
 		err = -errno;
 		close(fd);
 		if (err == -ECONNREFUSED) /* the process that had our memory has ended */
-			atomic_store_explicit(&conn->left, true, memory_order_release);
+			atomic_store_explicit(&conn->left, true, memory_order_release); /* R3 */
 		return err;
 	}
 	pthread_mutex_lock(&conn->send_lock);
 	conn->fd = fd;
 	atomic_store_explicit(&conn->why, NULL, memory_order_relaxed);
 	atomic_fetch_add_explicit(&conn->turn, 1, memory_order_relaxed);
-	atomic_store_explicit(&conn->broken, false, memory_order_release);
+	atomic_store_explicit(&conn->broken, false, memory_order_release); /* R2 */
 	pthread_mutex_unlock(&conn->send_lock);
 	return 0;
 }
@@ -140,7 +143,7 @@ void nvme__vfu_conn_close(struct nvme_vfu_conn *conn)
 {
 	pthread_mutex_lock(&conn->exchange_lock);
 	pthread_mutex_lock(&conn->send_lock);
-	atomic_store_explicit(&conn->broken, true, memory_order_release);
+	atomic_store_explicit(&conn->broken, true, memory_order_release); /* R2 */
 	if (conn->fd >= 0)
 		close(conn->fd);
 	conn->fd = -1;

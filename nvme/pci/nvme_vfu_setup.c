@@ -12,6 +12,9 @@
  * addresses, because the driver has addresses of doorbells.  A server whose device has changed
  * meanwhile is refused.
  *
+ *   R2 -> A2   (nvme_vfu_conn.c) a connection is whole before `broken` is false
+ *   R3 -> A3   (A3 in nvme_vfu.c) `left` is false before the server gets any of our memory
+ *
  * Invariants, true between any two calls:
  *
  *  (1) Mapped addresses stay mapped until nvme__vfu_forget_mappings(), whatever the server does
@@ -49,7 +52,7 @@ static int refused(struct nvme_vfu *vfu, int err, const char *what)
 {
 	const char *why = atomic_load_explicit(&vfu->conn.why, memory_order_relaxed);
 
-	if (atomic_load_explicit(&vfu->conn.broken, memory_order_acquire))
+	if (atomic_load_explicit(&vfu->conn.broken, memory_order_acquire)) /* A2 */
 		snprintf(vfu->why, sizeof(vfu->why), "%s", why ? why : "its server has left");
 	else
 		snprintf(vfu->why, sizeof(vfu->why), "the server refuses %s (%s)", what,
@@ -322,14 +325,15 @@ static int share_memory(struct nvme_vfu *vfu)
 {
 	int err;
 
-	atomic_store_explicit(&vfu->conn.left, false, memory_order_release); /* it may have it */
+	atomic_store_explicit(&vfu->conn.left, false,
+			      memory_order_release); /* R3: it may have it */
 	err = nvme__dma_attach(vfu->dma, &vfu->target);
 	vfu->attached = err == 0; /* (2) */
 	if (err == -EINVAL && vfu->refused_memory)
 		return refuse(vfu, err, "memory that is no file cannot be shared with a server");
 	if (err == -ENOSPC)
 		return refuse(vfu, err, "the server takes no more pieces of memory");
-	if (!err && atomic_load_explicit(&vfu->conn.broken, memory_order_acquire))
+	if (!err && atomic_load_explicit(&vfu->conn.broken, memory_order_acquire)) /* A2 */
 		err = -ENODEV;
 	return err ? refused(vfu, err, "our memory") : 0;
 }

@@ -1,0 +1,68 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause-Patent
+# test/orderings.py finds each mistake with labels of orderings, and nothing where there is none.
+set -u
+cd "$(dirname "$0")/.." || exit 2
+: "${BUILD:=build}"
+work=$BUILD/out/orderings.d
+rm -rf "$work" && mkdir -p "$work"
+command -v python3 >/dev/null || { echo "ok # not looked at here: no python3"; exit 0; }
+
+cat >"$work/good.c" <<'SAMPLE'
+/*
+ *   R1 -> A1   a slot is filled before head counts it
+ *   S2 -> Z2   (mate.c) the last use of a slot comes before tail frees it
+ */
+static void put(void)
+{
+	atomic_store_explicit(&head, 1, memory_order_release); /* R1 */
+	/* A1, in words: it is there. */
+	while (atomic_load_explicit(&head, memory_order_acquire) !=
+	       3)
+		;
+	atomic_store_explicit(&tail, 1, /* S2 */
+			      memory_order_release);
+	atomic_store_explicit(&count, 1, memory_order_relaxed);
+}
+SAMPLE
+cat >"$work/mate.c" <<'SAMPLE'
+/* S2 -> Z2 (good.c) */
+static int take(void)
+{
+	return atomic_load_explicit(&tail, memory_order_acquire); /* Z2 */
+}
+SAMPLE
+cat >"$work/bad.c" <<'SAMPLE'
+/*
+ *   R1 -> A1   a slot is filled before head counts it
+ *   R2 -> A2
+ *   R3 -> A3   (good.c) what good.c has no label for
+ */
+static void put(void)
+{
+	atomic_store_explicit(&head, 1, memory_order_release); /* R1 */
+	atomic_exchange_explicit(&head, 1, memory_order_acq_rel); /* R2, A2 */
+	atomic_exchange_explicit(&head, 1, memory_order_seq_cst); /* R3 */
+
+	/* R1: of the next statement */
+	n = 0;
+	n = __atomic_load_n(&head, __ATOMIC_ACQUIRE);
+	atomic_load_explicit(&head, memory_order_acquire); /* B7 */
+}
+SAMPLE
+python3 test/orderings.py "$work"/*.c >"$work/out"
+while read -r want; do
+	if grep -qF "$want" "$work/out"; then echo "ok finds: $want"; else echo "not ok finds: $want"; fi
+done <<'WANT'
+bad.c:2: R1 -> A1: nothing has A1 here
+bad.c:3: what does R2 -> A2 order?
+bad.c:4: R3 -> A3: nothing has A3 here
+bad.c:14: this ordering has no label
+bad.c:15: this ordering has no label
+WANT
+if [ "$(wc -l <"$work/out")" = 5 ]; then
+	echo "ok and nothing else"
+else
+	echo "not ok and nothing else"
+	sed 's/^/  /' "$work/out"
+fi
