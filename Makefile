@@ -8,6 +8,7 @@
 # make test-guest    the end-to-end tests in a guest with NVMe controllers and an IOMMU; T=tree one
 # make e2e           scripts over the programs  make bench            the tables of bench/RESULTS.md
 # make bench-instructions   what a read costs in nvme/, and a file that is made or removed: by valgrind
+# make compare       the appliance beside ext4, XFS, NFS, redis: 15 minutes; QUICK=1: 4
 # make bench-guest   the driver on a guest's NVMe controllers, beside a bare doorbell loop
 # make tidy          style, layers, formatting  make deps             install what is missing (Debian)
 # make python        the package weka for Python, in build/release/python
@@ -256,7 +257,7 @@ proof:      deps ; $(Q)BUILD='$(BUILD)' MAKE='$(MAKE)' TEST_LENGTH=proof ./test/
 
 # ---- the rest --------------------------------------------------------------------------
 
-.PHONY: tidy sealed deps demo bench bench-guest bench-instructions install clean help
+.PHONY: tidy sealed deps demo bench compare bench-guest bench-instructions install clean help
 tidy: sealed
 	$(run) tidy test/tidy.sh test/rules.sh test/orderings.sh test/messages.sh
 
@@ -281,6 +282,12 @@ demo: deps
 bench:
 	$(sub) VARIANT=release all
 	$(Q)BUILD='$(BUILD)' ./bench/bench.sh
+
+# Packages that are missing leave a system out.
+compare: deps
+	$(Q)./.ci/deps.sh bench/compare.txt || true
+	$(sub) VARIANT=release all
+	$(Q)BUILD='$(BUILD)' ./bench/compare.sh $(if $(QUICK),--quick)
 
 bench-guest:
 	$(sub) VARIANT=release all $(guest_tools:%=$(BUILD)/release/test/guest/%)

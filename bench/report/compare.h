@@ -31,7 +31,9 @@ struct compare_load {
 extern const struct compare_load compare_loads[];
 extern const uint32_t compare_load_count;
 
-/* Makes the files that the loads read; 1 after a line on stderr. */
-must_check int compare_prepare(struct compare_rig *r);
+/* Does the load's group or name hold the text?  NULL: all do. */
+bool compare_wanted(const struct compare_load *load, const char *only);
+/* Makes the files that those loads read; 1 after a line on stderr. */
+must_check int compare_prepare(struct compare_rig *r, const char *only);
 
 #endif

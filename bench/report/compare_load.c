@@ -265,10 +265,31 @@ static int make_files(struct compare_rig *r, const char *dir, uint64_t bytes, ui
 	return count ? run_files(r, &f, (uint32_t)min_u64(count, 64), 2, 1e6, &got) : 0;
 }
 
-int compare_prepare(struct compare_rig *r)
+bool compare_wanted(const struct compare_load *load, const char *only)
 {
-	return make_files(r, "large", LARGE_BYTES / r->scale_down, 1) ||
-	       make_files(r, "put", PUT_BYTES, 0) || make_files(r, "s4", 4096, files_of(r, 4096)) ||
-	       make_files(r, "s16", 16384, files_of(r, 16384)) ||
-	       make_files(r, "s112", 114688, files_of(r, 114688));
+	return !only || strstr(load->group, only) || strstr(load->name, only);
+}
+
+int compare_prepare(struct compare_rig *r, const char *only)
+{
+	const struct {
+		const char *dir;
+		uint64_t bytes, count;
+	} sets[] = {
+		{ "large", LARGE_BYTES / r->scale_down, 1 }, { "put", PUT_BYTES, 0 },
+		{ "s4", 4096, files_of(r, 4096) },           { "s16", 16384, files_of(r, 16384) },
+		{ "s112", 114688, files_of(r, 114688) },
+	};
+	int err = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(sets); i++) {
+		bool needed = false;
+
+		for (uint32_t j = 0; j < compare_load_count; j++)
+			needed |= strcmp(compare_loads[j].dir, sets[i].dir) == 0 &&
+				  compare_wanted(&compare_loads[j], only);
+		if (needed && !err && !bench_interrupted())
+			err = make_files(r, sets[i].dir, sets[i].bytes, sets[i].count);
+	}
+	return err;
 }

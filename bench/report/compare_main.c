@@ -142,11 +142,6 @@ static void one_load(struct conf *c, const struct compare_load *load)
 		end_figure(c, i);
 }
 
-static bool wanted(const struct conf *c, const struct compare_load *load)
-{
-	return !c->only || strstr(load->group, c->only) || strstr(load->name, c->only);
-}
-
 /* ---- together ------------------------------------------------------------------------ */
 
 static int open_all(struct conf *c)
@@ -162,7 +157,7 @@ static int open_all(struct conf *c)
 		    target_session_open(r->target, &r->session))
 			return 1;
 		fprintf(stderr, "making the files of %s ...\n", target_name(r->target));
-		if (compare_prepare(r))
+		if (compare_prepare(r, c->only))
 			return 1;
 	}
 	return bench_interrupted();
@@ -194,7 +189,7 @@ int command_compare(int argc, char **argv)
 	figure_head_print(&head, c->args.json, stdout);
 	err = open_all(c);
 	for (uint32_t i = 0; i < compare_load_count && !err && !bench_interrupted(); i++)
-		if (wanted(c, &compare_loads[i]))
+		if (compare_wanted(&compare_loads[i], c->only))
 			one_load(c, &compare_loads[i]);
 	for (uint32_t i = 0; i < c->args.target_count; i++)
 		left_out |= c->rig[i].out;

@@ -203,7 +203,7 @@ void figure_print(const struct figure *f, bool json, FILE *to)
 		print_json(f, to);
 		return;
 	}
-	fprintf(to, "%-38s %-18s %18s (%s to %s)", f->name, f->target,
+	fprintf(to, "%-38s %-22s %18s (%s to %s)", f->name, f->target,
 		figure_amount(f, figure_median(f), median), bench_human(least, figure_least(f)),
 		bench_human(most, figure_most(f)));
 	if (f->p99_ms > 0)

@@ -142,7 +142,7 @@ uint32_t report_compare(const struct report *a, const struct report *b, FILE *to
 	figure_head_print(&a->head, false, to);
 	fprintf(to, "B  ");
 	figure_head_print(&b->head, false, to);
-	fprintf(to, "%-38s %-18s %10s %10s %-10s %6s\n", "figure", "target", "A", "B", "unit",
+	fprintf(to, "%-38s %-22s %10s %10s %-10s %6s\n", "figure", "target", "A", "B", "unit",
 		"B / A");
 	for (uint32_t i = 0; i < a->count; i++) {
 		const struct figure *f = &a->figure[i], *g = report_find(b, f);
@@ -150,7 +150,7 @@ uint32_t report_compare(const struct report *a, const struct report *b, FILE *to
 		if (!g)
 			continue;
 		outside += report_change(f, g) != REPORT_WITHIN;
-		fprintf(to, "%-38s %-18s %10s %10s %-10s %6.2f  %s\n", f->name, f->target,
+		fprintf(to, "%-38s %-22s %10s %10s %-10s %6.2f  %s\n", f->name, f->target,
 			bench_human(before, figure_median(f)), bench_human(after, figure_median(g)),
 			f->unit, figure_median(g) / figure_median(f), words(f, g));
 	}

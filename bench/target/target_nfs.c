@@ -28,7 +28,12 @@ static struct nfs_context *mount_it(const struct server *server)
 	const struct nfs__calls *call = server->call;
 	struct nfs_context *nfs = call->init_context();
 	struct nfs_url *url = nfs ? call->parse_url_dir(nfs, server->url) : NULL;
-	int err = url ? call->mount(nfs, url->server, url->path) : -EINVAL;
+	int err = -EINVAL;
+
+	if (nfs)
+		call->set_dircache(nfs, 0); /* a listing is to be one of the server's */
+	if (url)
+		err = call->mount(nfs, url->server, url->path);
 
 	if (err)
 		(void)bench_fail("%s: %s", server->url, nfs ? call->get_error(nfs) : "no memory");

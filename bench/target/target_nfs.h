@@ -15,6 +15,7 @@ struct nfs__calls {
 	__typeof__(nfs_destroy_context) *destroy_context;
 	__typeof__(nfs_parse_url_dir) *parse_url_dir;
 	__typeof__(nfs_destroy_url) *destroy_url;
+	__typeof__(nfs_set_dircache) *set_dircache;
 	__typeof__(nfs_mount) *mount;
 	__typeof__(nfs_get_error) *get_error;
 	__typeof__(nfs_get_fd) *get_fd;

@@ -19,12 +19,12 @@ static const struct {
 	size_t at;
 } wanted[] = {
 	CALL(init_context), CALL(destroy_context), CALL(parse_url_dir), CALL(destroy_url),
-	CALL(mount),        CALL(get_error),       CALL(get_fd),        CALL(which_events),
-	CALL(service),      CALL(mkdir),           CALL(rmdir),         CALL(unlink),
-	CALL(opendir),      CALL(readdir),         CALL(closedir),      CALL(open),
-	CALL(close),        CALL(open_async),      CALL(create_async),  CALL(pread_async),
-	CALL(pwrite_async), CALL(fsync_async),     CALL(close_async),   CALL(stat64_async),
-	CALL(unlink_async),
+	CALL(set_dircache), CALL(mount),           CALL(get_error),     CALL(get_fd),
+	CALL(which_events), CALL(service),         CALL(mkdir),         CALL(rmdir),
+	CALL(unlink),       CALL(opendir),         CALL(readdir),       CALL(closedir),
+	CALL(open),         CALL(close),           CALL(open_async),    CALL(create_async),
+	CALL(pread_async),  CALL(pwrite_async),    CALL(fsync_async),   CALL(close_async),
+	CALL(stat64_async), CALL(unlink_async),
 };
 
 const struct nfs__calls *nfs__load(void)

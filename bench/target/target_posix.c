@@ -50,7 +50,7 @@ static int cold_open(struct target *t, const char *where)
 {
 	if (target__dir_open(t, where, 0))
 		return 1;
-	t->promise.cache = "page cache, dropped before each run";
+	t->promise.cache = "page cache, its files dropped before each run";
 	t->is_cold = true;
 	return 0;
 }
@@ -238,5 +238,6 @@ static void wait_finished(struct target_session *s, uint64_t timeout_ns)
 	}
 
 DIRECTORY(target__posix, "posix:", "a local directory, through the page cache", posix_open);
-DIRECTORY(target__cold, "cold:", "the same, caches dropped before each run", cold_open);
+DIRECTORY(target__cold, "cold:", "the same, its files dropped from the cache before each run",
+	  cold_open);
 DIRECTORY(target__direct, "direct:", "a local directory, O_DIRECT", direct_open);

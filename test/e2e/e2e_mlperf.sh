@@ -22,11 +22,13 @@ layout() { # WORKLOAD BYTES
 }
 check "unet3d is as DLIO makes it" layout unet3d 300M
 check "resnet50" layout resnet50 60M
-check "cosmoflow" layout cosmoflow 300M
-check "bert" layout bert 20M
 check "retinanet" layout retinanet 20M
-check "flux" layout flux 640M
 check "dlrm" layout dlrm 60M
+if [ "${TEST_LENGTH:-long}" != short ]; then
+	check "cosmoflow" layout cosmoflow 300M
+	check "bert" layout bert 20M
+	check "flux" layout flux 640M
+fi
 
 for transport in shm tcp tls; do
 	check "files over $transport" mlperf retinanet 20M --target weka:$transport --drive mem:256M
