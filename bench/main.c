@@ -77,6 +77,7 @@ static const struct command {
 	{ "kvcache", command_kvcache, "key-value caches of conversations, saved and loaded" },
 	{ "compare", command_compare, "large files, small files and names, over several systems" },
 	{ "report", command_report, "shows the figures of --json, or compares two files of them" },
+	{ "size", command_size, "computes the drives, cores and links that accelerators need" },
 };
 
 enum { OPT_SUMMARY = 256, OPT_NAME, OPT_SETTLE };
