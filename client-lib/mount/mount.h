@@ -116,7 +116,33 @@ struct mount_worker;
 struct mount_file {
 	struct mount_message message; /* first: MOUNT_CLOSE, to the holder */
 	struct weka_handle handle;
-	struct mount_worker *holder; /* its session holds the file; NULL: no session does */
+	struct mount_worker *holder; /* the worker that opened it: its session holds the file */
+	bool held;
+	bool opening; /* the holder has no answer yet: the hold is under way */
+	bool closed;  /* RELEASE came meanwhile */
+	/* Read with the lookup; NULL: not.  They do not change. */
+	char *bytes;
+	uint32_t size_bytes;
+	uint64_t until_ns; /* after that they are too old */
+};
+
+/* The content of a small file that was looked up, until an OPEN takes it (mount_ahead.c). */
+#define MOUNT_PLACES 1024u
+
+struct mount_place {
+	pthread_mutex_t lock;
+	struct weka_handle handle;
+	char *bytes;
+	uint32_t size_bytes;
+	uint64_t until_ns;
+};
+
+/* The second request of a lookup. */
+struct mount_ahead {
+	struct weka_req req;
+	struct weka_read_item item;
+	struct weka_lease *lease;
+	bool in_flight;
 };
 
 struct mount_dir; /* mount_dir.c */
@@ -136,6 +162,7 @@ struct mount_op {
 	struct weka_req req;
 	const struct mount_shape *shape;
 	struct mount_node *at; /* the inode that the header names */
+	uint64_t begun_ns;     /* its arrival */
 	uint64_t deadline_ns;
 	uint32_t stage;   /* requests that were sent for it */
 	uint32_t doing;   /* what the last one does: an enum of the file that serves it */
@@ -158,6 +185,7 @@ struct mount_op {
 	struct weka_window window;
 	struct mount_file *file; /* made by this request, not given to the kernel yet */
 	struct mount_dir *dir;
+	struct mount_ahead *ahead;
 	_Alignas(8) char bytes[MOUNT_INLINE];
 };
 
@@ -205,6 +233,8 @@ struct mount_worker {
 	struct list waiting; /* for a lease or a place: submitted again when something has ended */
 	uint32_t busy_count; /* running and waiting */
 	uint32_t interrupted_count;
+	uint32_t lookups;
+	uint32_t ahead_score; /* how often bytes that were read ahead are used */
 	uint64_t busy_until_ns;
 	uint64_t now_ns;
 	struct weka_lease
@@ -217,6 +247,7 @@ struct mount_worker {
 struct mount_fs {
 	struct mount_args args;
 	struct mount_nodes nodes;
+	struct mount_place *place; /* MOUNT_PLACES; NULL: nothing is read ahead */
 	struct mount_node *root;
 	struct weka_attr root_attr;
 	struct mount_worker worker[MOUNT_WORKERS_MAX];
@@ -281,6 +312,21 @@ struct weka_ref mount_ref_in(const struct mount_node *dir, const char *name);
 int mount_lease(struct mount_worker *w, struct mount_op *op, uint64_t size_bytes);
 /* The inode with the kernel's number. */
 struct mount_node *mount_node_of(struct mount_fs *fs, uint64_t nodeid);
+
+/* ---- small files that are read with their lookup (mount_ahead.c) -------------------------- */
+
+int mount_ahead_create(struct mount_fs *fs);
+void mount_ahead_destroy(struct mount_fs *fs);
+/* Asks for the bytes of the name that op looks up, if that may be of use. */
+void mount_ahead_begin(struct mount_worker *w, struct mount_op *op);
+/* Keeps the bytes that came for the next OPEN. */
+void mount_ahead_keep(struct mount_worker *w, struct mount_op *op, const struct weka_attr *attr);
+void mount_ahead_end(struct mount_worker *w, struct mount_op *op);
+/* Moves the bytes of a file to an open file; false: there are none. */
+bool mount_ahead_take(struct mount_worker *w, const struct weka_handle *handle,
+		      struct mount_file *file);
+/* Answers a read from such bytes; false: it must be asked for. */
+bool mount_ahead_read(struct mount_worker *w, const struct mount_op *op);
 
 /* ---- begin() and step() ---------------------------------------------------------------------- */
 

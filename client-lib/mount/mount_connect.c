@@ -102,6 +102,8 @@ int mount_connect(struct mount_fs *fs)
 		count = min_u32(cores > 0 ? (uint32_t)cores : 1, THREADS_OWN);
 	if (!err)
 		err = mount_nodes_create(&fs->nodes);
+	if (!err)
+		err = mount_ahead_create(fs);
 	if (!err) {
 		fs->root = mount_node_get(&fs->nodes, &fs->root_attr);
 		err = fs->root ? connect_more(fs, count) : -ENOMEM;
@@ -113,5 +115,6 @@ void mount_disconnect(struct mount_fs *fs)
 {
 	for (uint32_t i = 0; i < fs->worker_count; i++)
 		weka_close(fs->worker[i].client);
+	mount_ahead_destroy(fs);
 	mount_nodes_destroy(&fs->nodes);
 }

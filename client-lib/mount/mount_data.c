@@ -30,6 +30,8 @@ int mount_read_begin(struct mount_worker *w, struct mount_op *op)
 
 	if (in->size == 0 || in->size > MOUNT_IO_MAX)
 		return -EINVAL;
+	if (mount_ahead_read(w, op))
+		return MOUNT_DONE;
 	if (window > SUMS_INLINE)
 		window = weka_window_bytes(1, in->size + WEKA_BLOCK - 1);
 	err = mount_lease(w, op, window);

@@ -15,8 +15,11 @@
 int mount_lookup_begin(struct mount_worker *w, struct mount_op *op)
 {
 	const struct weka_ref ref = mount_ref_in(op->at, op->name[0]);
+	int err = mount_ask(w, op, &ref);
 
-	return mount_ask(w, op, &ref);
+	if (!err)
+		mount_ahead_begin(w, op);
+	return err;
 }
 
 int mount_lookup_step(struct mount_worker *w, struct mount_op *op)
@@ -29,7 +32,10 @@ int mount_lookup_step(struct mount_worker *w, struct mount_op *op)
 		return mount_reply(w, op, &none,
 				   sizeof(none)); /* no inode: the kernel keeps that */
 	}
-	return err ? err : mount_reply_entry(w, op);
+	if (err)
+		return err;
+	mount_ahead_keep(w, op, &op->attr);
+	return mount_reply_entry(w, op);
 }
 
 int mount_getattr_begin(struct mount_worker *w, struct mount_op *op)

@@ -15,7 +15,8 @@
  * Invariants:
  *
  *  (1) A struct mount_file belongs to its op until the kernel has it, then to the kernel until
- *      RELEASE, then to the holder's inbox.
+ *      RELEASE, then to the holder's inbox.  While `opening`, its op has it, too; the holder frees
+ *      it after both.
  *  (2) CREATE never opens a file that existed, since the kernel does not check the mode of a file
  *      that it creates.
  */
@@ -26,7 +27,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-enum { HOLDS = 1, HOLDS_NOT };
+enum { HOLDS = 1, HOLDS_NOT, HOLDS_LATER };
 
 static struct fuse_open_out open_out(const struct mount_fs *fs, struct mount_node *node,
 				     const struct weka_attr *attr, const struct mount_file *file)
@@ -53,7 +54,8 @@ static void file_opened(struct mount_worker *w, struct mount_op *op)
 {
 	ASSERT(op->file && !op->file->holder);
 	op->file->handle = op->attr.handle;
-	op->file->holder = op->doing == HOLDS ? w : NULL;
+	op->file->holder = w;
+	op->file->held = op->doing == HOLDS;
 	op->file->message.kind = MOUNT_CLOSE;
 }
 
@@ -75,11 +77,49 @@ static int open_by(struct mount_worker *w, struct mount_op *op, uint32_t doing)
 	return mount_sent(op, err);
 }
 
+/* Answers the OPEN of a file whose bytes are here, and asks for the hold at the same time. */
+static int open_at_once(struct mount_worker *w, struct mount_op *op)
+{
+	struct mount_file *file = op->file;
+	struct fuse_open_out out = { .fh = (uint64_t)(uintptr_t)file };
+	int err = open_by(w, op, HOLDS);
+
+	if (err)
+		return err;
+	/* The bytes may be older than the attributes: the next open does not keep these pages. */
+	atomic_store(&op->at->pages_ctime_ns, 0);
+	op->doing = HOLDS_LATER;
+	file->handle = op->at->handle;
+	file->holder = w;
+	file->opening = true;
+	file->message.kind = MOUNT_CLOSE;
+	(void)mount_reply(w, op, &out, sizeof(out));
+	return MOUNT_WAIT;
+}
+
+/* The hold has come, after the answer. */
+static int opened_later(struct mount_worker *w, struct mount_op *op)
+{
+	struct mount_file *file = op->file;
+
+	ASSERT(file->opening && file->holder == w); /* (1) */
+	op->file = NULL;
+	file->opening = false;
+	file->held = op->req.status == 0;
+	if (file->closed)
+		(void)mount_file_close(w, file);
+	return MOUNT_DONE;
+}
+
 int mount_open_begin(struct mount_worker *w, struct mount_op *op)
 {
+	const struct fuse_open_in *in = (const void *)op->args;
 	int err = op->file ? 0 : file_make(op);
 
-	if (!err)
+	if (!err && (in->flags & (O_ACCMODE | O_TRUNC)) == O_RDONLY &&
+	    (op->file->bytes || mount_ahead_take(w, &op->at->handle, op->file)))
+		err = open_at_once(w, op);
+	else if (!err)
 		err = open_by(w, op, HOLDS);
 	return err == -EMFILE ? open_by(w, op, HOLDS_NOT) : err;
 }
@@ -88,10 +128,14 @@ int mount_open_step(struct mount_worker *w, struct mount_op *op)
 {
 	struct fuse_open_out out;
 
+	if (op->doing == HOLDS_LATER)
+		return opened_later(w, op);
 	if (no_room(op))
 		return open_by(w, op, HOLDS_NOT);
 	if (op->req.status)
 		return op->req.status;
+	free(op->file->bytes); /* it was not opened at once */
+	op->file->bytes = NULL;
 	file_opened(w, op);
 	mount_node_saw(op->at, &op->attr);
 	out = open_out(w->fs, op->at, &op->attr, op->file);
@@ -194,8 +238,12 @@ int mount_file_close(struct mount_worker *w, struct mount_file *file)
 		mount_send(file->holder, &file->message);
 		return 0;
 	}
-	if (file->holder)
+	file->closed = true;
+	if (file->opening)
+		return 0; /* opened_later() */
+	if (file->held)
 		err = weka_close_file(w->client, &file->handle);
+	free(file->bytes);
 	free(file);
 	return err;
 }

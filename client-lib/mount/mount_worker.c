@@ -38,12 +38,13 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define POLL_NS    (50 * NS_PER_US)
-#define BREAK_NS   (2 * NS_PER_S)
-#define SLEEP_MS   100 /* longest sleep while a deadline may come */
-#define REAP_MAX   64u
-#define READS_TURN 32u /* requests read in one turn, before answers are looked for */
-#define LANDING    (MOUNT_IO_MAX + (8u << 10)) /* data of a write, and room for checksums */
+#define POLL_NS     (50 * NS_PER_US)
+#define BREAK_NS    (2 * NS_PER_S)
+#define SLEEP_MS    100 /* longest sleep while a deadline may come */
+#define AHEAD_FIRST 32u /* small files are read with their lookup, until it does not pay */
+#define REAP_MAX    64u
+#define READS_TURN  32u /* requests read in one turn, before answers are looked for */
+#define LANDING     (MOUNT_IO_MAX + (8u << 10)) /* data of a write, and room for checksums */
 
 enum sleep_on { ON_FUSE, ON_CLIENT, ON_WAKE };
 
@@ -52,9 +53,12 @@ enum sleep_on { ON_FUSE, ON_CLIENT, ON_WAKE };
 static void op_free(struct mount_worker *w, struct mount_op *op)
 {
 	ASSERT(!op->in_flight && w->busy_count > 0); /* (1) (2) */
+	mount_ahead_end(w, op);
 	if (op->lease)
 		(void)weka_release(w->client, op->lease);
 	free(op->big);
+	if (op->file)
+		free(op->file->bytes);
 	free(op->file);
 	if (op->interrupted)
 		w->interrupted_count--;
@@ -113,11 +117,12 @@ static struct mount_op *op_take(struct mount_worker *w)
 {
 	struct mount_op *op = list_entry(list_pop_front(&w->free), struct mount_op, node);
 
-	ASSERT(!op->in_flight && !op->lease && !op->big);
+	ASSERT(!op->in_flight && !op->lease && !op->big && !op->ahead);
 	op->stage = op->doing = 0;
 	op->again = op->interrupted = false;
 	op->file = NULL;
 	op->dir = NULL;
+	op->begun_ns = w->now_ns;
 	op->deadline_ns = w->now_ns + w->fs->args.timeout_ns;
 	w->busy_count++;
 	ASSERT(w->busy_count <= MOUNT_OPS); /* (1) */
@@ -206,9 +211,13 @@ static uint32_t reap(struct mount_worker *w)
 	for (int i = 0; i < count; i++) {
 		struct mount_op *op = done[i]->user;
 
-		ASSERT(op->in_flight && w->busy_count > 0); /* (2) */
-		op->in_flight = false;
-		op_run(w, op);
+		ASSERT(w->busy_count > 0); /* (2) */
+		if (done[i] == &op->req)
+			op->in_flight = false;
+		else
+			op->ahead->in_flight = false;
+		if (!op->in_flight && !(op->ahead && op->ahead->in_flight))
+			op_run(w, op);
 	}
 	if (count > 0)
 		retry_waiting(w);
@@ -275,6 +284,9 @@ static void check_deadlines(struct mount_worker *w)
 
 		if (op->interrupted && w->now_ns >= op->deadline_ns && op->in_flight)
 			(void)weka_cancel(w->client, &op->req);
+		if (op->interrupted && w->now_ns >= op->deadline_ns && op->ahead &&
+		    op->ahead->in_flight)
+			(void)weka_cancel(w->client, &op->ahead->req);
 	}
 	for (node = w->waiting.next; node != &w->waiting; node = next) {
 		struct mount_op *op = list_entry(node, struct mount_op, node);
@@ -353,6 +365,7 @@ int mount_worker_create(struct mount_worker *w)
 	int err;
 
 	ASSERT(w->client && w->fuse_fd >= 0);
+	w->ahead_score = AHEAD_FIRST;
 	list_init(&w->free);
 	list_init(&w->running);
 	list_init(&w->waiting);

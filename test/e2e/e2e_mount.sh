@@ -210,6 +210,47 @@ check "shows the tree, too" same_trees "$DIR/tree" "$MNT-3/copy"
 check "also a second time" same_trees "$DIR/tree" "$MNT-3/copy"
 check "it is unmounted" umount "$MNT-3"
 
+# ---- small files come with their lookup ----
+mkdir "$MNT/small"
+for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do head -c $((i * 700)) /dev/urandom >"$MNT/small/$i"; done
+(cd "$MNT/small" && sha256sum ./*) >"$DIR/sums"
+reads() { ctl --json status | python3 -c 'import json, sys; r = json.load(sys.stdin)["requests"]; print(r["read"])'; }
+check "a mount with a cache" mount_at "$MNT-3" cache=60
+before=$(reads)
+check "reads small files" sh -c "cd '$MNT-3/small' && sha256sum -c --quiet '$DIR/sums'"
+is "without a request to read" "$before" "$(reads)"
+check "it is unmounted" umount "$MNT-3"
+check "a mount with a short cache" mount_at "$MNT-3" cache=0.05
+whole() { # files that are replaced all the time are whole, one or the other
+	python3 - "$MNT/small" "$MNT-3/small" <<'EOF'
+import os, random, sys, time
+to, by = sys.argv[1:]
+end = time.monotonic() + 3
+if os.fork() == 0:
+    while time.monotonic() < end:
+        size = random.choice([10, 100, 4096, 9000, 20000])
+        with open(to + "/new", "wb") as f:
+            f.write(b"%05d" % size + random.choice(b"abc").to_bytes(1, "big") * (size - 5))
+        os.rename(to + "/new", to + "/replaced")
+    os._exit(0)
+count, sizes = 0, set()
+while time.monotonic() < end:
+    try:
+        with open(by + "/replaced", "rb") as f:
+            got = f.read()
+    except FileNotFoundError:
+        continue
+    if len(got) != int(got[:5]) or len(set(got[5:])) != 1:
+        raise SystemExit(f"{len(got)} bytes: {got[:20]}")
+    count += 1
+    sizes.add(len(got))
+os.wait()
+raise SystemExit(0 if count > 10 and len(sizes) > 1 else f"{count} {sizes}")
+EOF
+}
+check "a file that is replaced is seen whole" whole
+check "it is unmounted" umount "$MNT-3"
+
 # ---- options, and refusals ----
 mkdir "$MNT-4"
 refuses "an unknown option" "unknown option: colour" "$BIN/weka-mount" -o colour=red "$SHM" "$MNT-4"

@@ -2,9 +2,15 @@
 # SPDX-License-Identifier: BSD-2-Clause-Patent
 # Programs that were never changed, on a mount: git, make and gcc, sqlite3, tar, cp and diff, rsync,
 # vim, python.  Programs that are not installed are left out.
-cd "$(dirname "$0")/../.." && . test/e2e/lib.sh && . test/e2e/mount_lib.sh
+cd "$(dirname "$0")/../.." && set -- "$PWD/test/e2e/e2e_mount_programs.sh" && . test/e2e/lib.sh && . test/e2e/mount_lib.sh
 : "${APP_CORES:=2}"
 need_fuse
+if [ "${TEST_LENGTH:-short}" != short ] && [ -z "${OPTIONS:-}" ]; then
+	for o in cache=0 cache=5 buffered; do
+		OPTIONS=$o "$1" || not_ok "with $o"
+	done
+	finish
+fi
 have() { command -v "$1" >/dev/null; }
 HERE=$PWD
 
