@@ -110,7 +110,7 @@ static void slot_begin(struct client_slot *slot, struct weka_req *req, enum fab_
 			(uint64_t)slot->lease->unit * WEKA_BLOCK + window->offset_bytes;
 		slot->call.window_bytes = (uint32_t)window->size_bytes;
 	}
-	slot->call.change.number = 0;
+	slot->call.change.number = slot->call.doubt = 0;
 	slot->req = req;
 	DASSERT(!slot->lease || slot->lease->orphans == 0); /* (3) */
 	slot->replays = 0;

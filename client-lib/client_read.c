@@ -82,6 +82,7 @@ static void call_check(struct client_slot *slot, const struct fab_name *name, ui
 {
 	ASSERT(slot->state == CLIENT_SENT);
 	slot->telling = true;
+	slot->call.doubt = false;
 	slot->call.type = FAB_CHECK;
 	slot->call.window_offset = 0;
 	slot->call.window_bytes = 0;
@@ -130,6 +131,15 @@ static wk_cold int tell_batch(struct client_slot *slot)
 	return client__tell_next(slot) ? CLIENT_TELL : 0;
 }
 
+/* The whole request again: the appliance compares what it sends this time, if it can (PROTOCOL.md
+ * 5, doubt). */
+static wk_cold int ask_again(struct client_slot *slot)
+{
+	ASSERT(!slot->asked_again);
+	slot->call.doubt = true;
+	return CLIENT_ASK_AGAIN;
+}
+
 /* ---- answers -------------------------------------------------------------------------- */
 
 int client__read_answer(struct weka_client *c, struct client_slot *slot)
@@ -141,7 +151,7 @@ int client__read_answer(struct weka_client *c, struct client_slot *slot)
 	DASSERT(slot->call.type == FAB_READ && slot->req && slot->lease);
 	DASSERT(skip < WEKA_BLOCK && got <= slot->call.args.read.length_bytes);
 	if (unlikely(wrong_blocks(c, slot, NULL, window, div_up(got, WEKA_BLOCK)) > 0))
-		return slot->asked_again ? tell_read(slot) : CLIENT_ASK_AGAIN;
+		return slot->asked_again ? tell_read(slot) : ask_again(slot);
 	slot->req->length_bytes = got > skip ? got - skip : 0;
 	slot->req->data = window + skip;
 	return 0;
@@ -260,6 +270,6 @@ int client__batch_answer(struct weka_client *c, struct client_slot *slot)
 	for (i = 0; i < count && !err; i++)
 		err = item_answer(c, slot, i, &wrong);
 	if (!err && wrong)
-		return slot->asked_again ? tell_batch(slot) : CLIENT_ASK_AGAIN;
+		return slot->asked_again ? tell_batch(slot) : ask_again(slot);
 	return err;
 }

@@ -301,6 +301,8 @@ void fab_server_disarm(struct fab_server *srv);
 int fab_server_fd(const struct fab_server *srv);
 uint64_t fab_server_deadline(const struct fab_server *srv);
 
+/* A read whose earlier answer did not match its checksums: it is to be compared. */
+must_check bool fab_req_doubts(const struct fab_req *req);
 /* False: it is no change, or one that its client does not call by a number. */
 must_check bool fab_req_change(const struct fab_req *req, struct fab_change *out);
 
@@ -506,6 +508,7 @@ struct fab_call {
 	uint32_t window_bytes;     /* a multiple of 4096 */
 	uint32_t deadline_us;      /* the appliance gives up after this time; 0: never */
 	struct fab_change change;  /* number 0: not to be remembered */
+	bool doubt;                /* READ, READ_BATCH: an earlier answer did not match its sums */
 
 	int status;        /* after the poll: 0, or the error of the appliance or connection */
 	uint64_t took_ns;  /* how long it was in the appliance; 0: it was not said */

@@ -84,6 +84,7 @@ struct meta_conf {
 	uint32_t lend_after; /* changes in a row by one reader, then their shard is lent; 0: 16 */
 	bool vouch_later;    /* the caller calls meta_log_vouch(); else 32 quiet turns are enough */
 	/* At format only: */
+	uint32_t copies;  /* of each block, on two drives; 0: one */
 	uint32_t nshards; /* a power of two; 64 is usual       */
 	uint64_t secret;  /* seeds the hash of names           */
 	uint8_t uuid[16]; /* of the new store                  */
@@ -106,6 +107,8 @@ struct meta_io {
 	bool lost;        /* set with it: buf may still be written to, never use it again */
 	bool gone;        /* set with it: the drive is dead, and this will never be done  */
 	bool spare;       /* the store can do without it if the drive is gone              */
+	bool hasty;  /* after an error that does not pass the store goes on without the drive */
+	bool second; /* the store's own: this is the second copy of a write */
 	struct list link; /* the store's until taken, then the caller's */
 };
 
@@ -186,9 +189,14 @@ must_check int meta_drive_drain(struct meta *m, uint32_t drive);
 must_check int meta_drive_undrain(struct meta *m, uint32_t drive);
 int meta_drive_drain_status(const struct meta *m); /* of either, the last */
 
+/* A write of the caller's to this drive has failed for good.  Returns true if the store goes on
+ * without the drive, with the second copies: then the write has been done if its other copy has. */
+must_check bool meta_drive_failed(struct meta *m, uint32_t drive);
+
 struct meta_drive_stat {
 	uint32_t drive;
 	bool draining, gone, missing;
+	bool lost;           /* it failed or is missing: its blocks are read from their twins */
 	bool roots, counted; /* a copy of them is there; the blocks below are set */
 	uint32_t zones, zones_used;
 	uint64_t live_blocks; /* of files and pages                                        */
@@ -204,28 +212,6 @@ void meta_drive_count(const struct meta *m, struct meta_drive_stat *out);
 must_check struct meta_io *meta_io_next(struct meta *m);
 /* It has been done, io->status says how: the io is the store's again. */
 void meta_io_done(struct meta *m, struct meta_io *io);
-
-/* ---- a drive's content, for the check before it is overwritten -------------------- */
-
-/* Does this first block of a drive carry our superblock?  Its store's uuid if so. */
-bool meta_super_recognize(const void *block, uint8_t uuid_out[16]);
-/* Is it a root, or the header of a zone?  Then the drive was a store's, whatever its ends say. */
-bool meta_is_of_store(const void *block);
-/* Is it a whole superblock?  Then which drive of its store it is on, and whether that is gone. */
-bool meta_super_place(const void *block, uint8_t uuid_out[16], uint32_t *drive, bool *gone);
-struct meta_set { /* all drives of a store, by a superblock; the highest number counts */
-	uint64_t number;
-	uint32_t ndrives;
-	bool gone[META_DRIVES_MAX]; /* it has left the store */
-	uint64_t nblocks[META_DRIVES_MAX];
-	char name[META_DRIVES_MAX][META_DRIVE_NAME];
-};
-/* Is it a whole superblock?  Then that. */
-bool meta_super_set(const void *block, struct meta_set *out);
-
-/* Marks a drive at both ends as offered to the store that is told to take it. */
-void meta_offer_build(uint64_t tag, void *block);
-bool meta_offer_parse(const void *block, uint64_t *tag);
 
 /* ---- operations ---------------------------------------------------------------- */
 
@@ -497,6 +483,9 @@ struct meta_op {
 	uint32_t blocks_max; /* READ */
 	uint32_t nruns;
 	uint32_t nblocks;
+	/* PUT, WRITE, TRUNCATE, PUNCH: drives, by bits, that did not take their copies of `runs`:
+	 * the store goes on without them, or the operation ends with -EIO. */
+	uint64_t drives_failed;
 	void *inline_buf;
 	uint32_t inline_len;
 	uint32_t inline_at;        /* READ: which of the blocks it is         */
@@ -715,6 +704,7 @@ int meta_check_status(const struct meta *m);
 
 enum meta_scrub_next {
 	META_SCRUB_READ,   /* read these blocks, then meta_scrub_done()  */
+	META_SCRUB_WRITE,  /* write meta_scrub_bytes() there, durably, then meta_scrub_written() */
 	META_SCRUB_MORE,   /* nothing to read yet: call it again         */
 	META_SCRUB_FOUND,  /* meta_scrub_line() has something for people */
 	META_SCRUB_ROUND,  /* a round has ended; the next call begins another */
@@ -753,7 +743,8 @@ struct meta_damaged {
 
 struct meta_scrub_stat {
 	uint64_t rounds; /* that have ended                                        */
-	uint64_t pages;  /* found good, in all rounds                               */
+	uint64_t healed_pages, healed_blocks; /* copies written again from the others */
+	uint64_t pages; /* found good, in all rounds                               */
 	uint64_t blocks;
 	uint64_t doubts; /* reads that did not match: damage, or changed during the read */
 	/* of this round, so far, and of the last: */
@@ -774,6 +765,9 @@ void meta_scrub_destroy(struct meta_scrub *s);
 must_check enum meta_scrub_next meta_scrub_next(struct meta_scrub *s, struct meta_run *read);
 /* status -EAGAIN: it is unknown whether that can be read; it is read again. */
 void meta_scrub_done(struct meta_scrub *s, const void *bytes, int status);
+/* Returns the bytes for META_SCRUB_WRITE: a block or a page, whose other copy is good. */
+const void *meta_scrub_bytes(const struct meta_scrub *s);
+void meta_scrub_written(struct meta_scrub *s, int status);
 /* Names the drives, as bits, that cannot be reached: their blocks are not read, and do not count as
  * damaged. */
 void meta_scrub_unreachable(struct meta_scrub *s, uint64_t drives);

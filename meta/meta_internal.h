@@ -135,9 +135,15 @@ struct meta__io {
 	struct meta_io io; /* first: the caller's view */
 	enum meta__io_kind kind;
 	void *owner;
+	struct meta_io twin; /* a write to a pair of zones: meta_pair.c */
+	uint8_t out;         /* ... and how many of the two are not back; else 0 */
+	bool turned;         /* a read that failed has been sent to the twin */
+	bool prefers_twin;   /* a read is: the first copy is damaged */
 };
 
 void meta__io_want(struct meta *m, struct meta__io *x); /* queue it for meta_io_next() */
+/* Takes an answer.  NULL: there is another one to come: meta_pair.c. */
+struct meta__io *meta__io_back(struct meta *m, struct meta_io *io);
 
 /* ---- the store ------------------------------------------------------------------- */
 
@@ -250,9 +256,11 @@ struct meta {
 	uint64_t spread[META__SPREAD_KNOWN]; /* meta_spread.c: directories */
 	uint32_t spread_at; /* names, then a directory is spread; 0: none is, in this store */
 	uint8_t uuid[16];
-	uint64_t epoch; /* of this mount: log blocks of other mounts are not ours       */
-	uint64_t dead;  /* drives, by their bits: what was written there may be lost */
-	int failed;     /* 0, or -EROFS once the log or a checkpoint could not be written */
+	uint64_t epoch;  /* of this mount: log blocks of other mounts are not ours       */
+	uint32_t copies; /* of each block of data and pages: 1, 2 */
+	uint64_t dead;   /* drives, by their bits: what was written there may be lost */
+	uint64_t losing; /* ... that the superblocks do not name lost yet: meta_pair.c (3) */
+	int failed;      /* 0, or -EROFS once the log or a checkpoint could not be written */
 	bool mounted;
 	bool checking; /* meta_check.c walks: nothing is collected during that            */
 	bool stopping; /* checkpoint whatever comes, until all is in roots              */
@@ -285,7 +293,7 @@ struct meta {
 	uint32_t self_check; /* turns, in variants with WK_DEBUG */
 };
 
-/* Does this block lie on a drive that is missing? */
+/* Does this block lie on a drive that is missing, in a store of one copy? */
 static inline bool meta__is_away(const struct meta *m, uint64_t baddr)
 {
 	const uint32_t drive = META_BADDR_DRIVE(baddr);
@@ -538,6 +546,7 @@ bool meta__log_turn(struct meta *m);
 bool meta__log_wants_ckpt(const struct meta *m);   /* half full, or too many distinct leaves  */
 void meta__log_trim(struct meta *m, uint64_t seq); /* blocks up to seq are covered by roots   */
 void meta__log_io_done(struct meta *m, struct meta__io *x);
+void meta__log_recorded(struct meta *m); /* blocks that waited for the record of a loss count now */
 
 /* Is anything in progress that may make room in it? */
 bool meta__log_moves(const struct meta *m);
@@ -567,6 +576,7 @@ enum meta__zone_kind {
 	META__ZONE_PAGE,
 	META__ZONE_DATA,
 	META__ZONE_ROOT, /* a copy of the root area that had to leave its drive */
+	META__ZONE_TWIN, /* of a zone of pages or data, on another drive: meta_pair.c */
 };
 
 /* Only these two count pages, in memory: ZONE records are of data zones only (mount counts pages

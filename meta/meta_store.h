@@ -9,6 +9,7 @@
 
 #include "meta/meta_internal.h"
 #include "meta/meta_store_disk.h"
+#include "meta/meta_twins.h"
 
 #define META__BLOCK           4096u
 #define META__ZONE_BYTES_MIN  (64u << 10)
@@ -17,6 +18,7 @@
 #define META__LOG_BYTES_MAX   (64u << 20) /* of log that a mount replays   */
 #define META__LOG_KEEP_BLOCKS 2u          /* of a zone, for empty blocks   */
 #define META__LOG_BUFS        8u
+#define META__COPIES_MAX      2u /* of a block of data or pages */
 #define META__LOG_COPIES      2u /* of each block, if there are enough drives */
 #define META__LOG_ZONES_MAX   (META__LOG_BYTES_MAX / META__ZONE_BYTES_MIN + 1)
 #define META__BOOT_BLOCKS     64u
@@ -30,6 +32,7 @@ enum meta__drive_state {
 	DRIVE_SERVES,
 	DRIVE_DRAINS, /* no new writes; live data is moved away */
 	DRIVE_GONE,   /* nothing is there any more, nor need it be: its numbers stay its own */
+	DRIVE_LOST,   /* it failed or is missing; what was there is read from twins: meta_pair.c */
 	DRIVE_AWAY,   /* in memory only: it is missing, and the store was mounted without it */
 };
 
@@ -47,6 +50,7 @@ struct meta__super {
 	bool drained; /* once: these may be other than 0 */
 	uint8_t drive_state[META_DRIVES_MAX];
 	uint32_t root_zone[2][META__ROOT_ZONES_MAX]; /* + 1 */
+	uint32_t copies;                             /* of each block: 1, 2 */
 };
 
 struct meta__geo {
@@ -111,6 +115,8 @@ struct meta__zone_seen {
 	uint32_t zone;
 	enum meta__zone_kind kind;
 	uint64_t incarnation, epoch, order, oldest_order, mark;
+	uint32_t twin; /* + 1; 0: it has none */
+	uint64_t pair;
 };
 void meta__zone_build(const struct meta__zone_seen *z, const uint8_t uuid[16], void *block);
 /* One copy.  0, -EUCLEAN: it is not whole. */
@@ -198,6 +204,10 @@ struct meta__zone {
 	bool upper;      /* of pages: opened for those above leaves */
 	bool victim;     /* collection is emptying it */
 	uint32_t kept;   /* blocks that collection had to leave in it; 0: none */
+	uint32_t twin;   /* the pair's other zone, + 1; 0: it has none (meta_pair.c) */
+	bool lone;       /* ... though it should have one */
+	uint32_t heads;  /* OPENING: headers of the pair that are not durable yet */
+	uint64_t pair;   /* number of the pair that it is, or was, in */
 };
 
 /* A stream of new addresses: the data of one drive, or what collection moves (unit: block), or
@@ -280,6 +290,9 @@ struct meta__zones {
 	uint32_t readers[META__EPOCHS]; /* of epoch e: at e % META__EPOCHS        */
 	struct meta__marks marks;
 	uint64_t mended; /* headers that were damaged */
+	struct meta_twins twins;
+	uint64_t pair_last; /* number */
+	uint32_t lone;      /* zones of pages and data without a twin, where they should have one */
 	struct meta__zone_io io[META__ZONE_IOS];
 };
 
@@ -306,7 +319,10 @@ bool meta__zone_open(struct meta *m, uint32_t zone,
 		     enum meta__zone_kind kind); /* false: no I/O left */
 /* How often zones have been used: the least, and the most. */
 void meta__zone_wear(struct meta *m, struct meta_statfs *out);
-uint32_t meta__zone_pick(const struct meta *m);                 /* a free one, or META__ZONE_NONE */
+uint32_t meta__zone_pick(const struct meta *m); /* a free one, or META__ZONE_NONE */
+/* ... on another drive than this one. */
+uint32_t meta__zone_pick_but(const struct meta *m, uint32_t drive);
+uint32_t meta__zone_ios_idle(const struct meta__zones *z);      /* how many there are */
 uint32_t meta__zone_next(const struct meta *m, uint32_t drive); /* the same of this drive */
 /* Zones of a drive that are free, or open ahead for data. */
 uint64_t meta__zone_free_on(const struct meta *m, uint32_t drive);
@@ -333,6 +349,7 @@ uint64_t meta__pages_ahead(const struct meta__zones *z); /* addresses in open an
 /* Writes these copies of a header (bits) with the zone's state.  False: not now. */
 struct meta__zone_io *meta__zone_io_idle(struct meta__zones *z); /* NULL: none */
 void meta__zone_freed(struct meta *m, uint32_t zone);            /* nothing lives there any more */
+void meta__zone_mended(struct meta *m, uint64_t baddr); /* a damaged block there is good again */
 bool meta__zone_mend(struct meta *m, const struct meta__zone_seen *head, uint32_t copies);
 void meta__zone_mend_done(struct meta *m, struct meta__zone_io *io);
 /* Returns the header of a zone as the store serves by it. */
@@ -397,6 +414,7 @@ struct meta__walk_level {
 };
 
 struct meta__walk {
+	bool again; /* a page is being read from its second copy */
 	struct meta__io x;
 	uint8_t *buf; /* META_PAGE_LEVELS_MAX pages */
 	uint32_t shard;
@@ -446,6 +464,7 @@ struct meta__mend {
 
 /* The drive that is being drained, and its state (meta_drain.c). */
 struct meta__drain {
+	bool moves[2];                          /* copies of the roots that move now */
 	uint32_t drive;                         /* that a change of the set concerns */
 	enum meta__drive_state to;              /* its next state */
 	bool roots;                             /* the change moves roots */
@@ -499,6 +518,9 @@ struct meta__boot {
 	struct meta__zone_seen first_head[META_DRIVES_MAX]; /* of each drive's first zone */
 	struct meta__boot_root *root_seen;                  /* by shard */
 	uint8_t *head_kind;                                 /* by zone: as its header says */
+	uint32_t in_turn;                                   /* roots that are being written */
+	uint32_t *head_twin;
+	uint64_t *head_pair;
 	uint32_t lost_heads, lost_first; /* zones of which no header is whole (meta_heads.c) */
 	uint64_t away_pages;   /* on a missing drive, as far as pages that can be read name them */
 	uint64_t away_changes; /* of the log, to leaves that cannot be reached */
@@ -555,6 +577,9 @@ void meta__marks_said(struct meta *m, const struct meta__root_seen *r);
 int meta__marks_judge(struct meta *m);
 int meta__heads_judge(struct meta *m);
 int meta__heads_write(struct meta *m);
+/* meta_pairs.c: which zones are pairs, by their headers; those in which nothing lives are none. */
+void meta__pairs_find(struct meta *m);
+void meta__pairs_settle(struct meta *m);
 /* Notes that the zone has content of this kind.  False: its header contradicts. */
 bool meta__heads_adopt(struct meta *m, uint32_t zone, enum meta__zone_kind kind);
 /* meta_mend.c: to be written again once the log was looked at; that stage: -EALREADY at its end. */

@@ -18,6 +18,7 @@
 #define META__FEATURE_DRIVES (1ull << 0) /* drives were added: set is not 0 */
 #define META__FEATURE_DRAIN  (1ull << 1) /* drives were drained: drive_state, root_zone */
 #define META__FEATURE_SPREAD (1ull << 2) /* directories may have parts: since format    */
+#define META__FEATURE_COPIES (1ull << 3) /* zones have twins, and a drive may be lost   */
 #define META__ROOT_ZONES_MAX 32u         /* that a copy of the root area may lie in     */
 
 LAYOUT_BEGIN
@@ -47,6 +48,8 @@ struct meta_super_disk {
 	/* Since one was drained; all zero before (FORMAT.md 2.5). */
 	uint8_t drive_state[64];                 /* enum meta__drive_state */
 	le32 root_zone[2][META__ROOT_ZONES_MAX]; /* a copy's zones, each + 1; 0: at root_at */
+	le32 copies;                             /* of each block of data and pages; 0: one */
+	le32 reserved;
 };
 
 /* Block 0, and the last one, of a drive that is offered to any store that is told to take it. */
@@ -93,6 +96,9 @@ struct meta_zone_disk {
 	le64 order;        /* log zones: 1, 2, 3 ... in an epoch        */
 	le64 oldest_order; /* log zones: older ones were not needed     */
 	le64 mark;         /* first zone of a drive: meta_mark.c        */
+	le32 twin;         /* the pair's other zone, + 1; 0: it has none */
+	le32 reserved2;
+	le64 pair; /* number of the pair: meta_pair.c           */
 };
 
 /* At the start of a log block; records follow. */
@@ -136,10 +142,10 @@ struct meta_mut_disk {
 };
 LAYOUT_END
 
-static_assert(sizeof(struct meta_super_disk) == 3760, "FORMAT.md 2.1");
+static_assert(sizeof(struct meta_super_disk) == 3768, "FORMAT.md 2.1");
 static_assert(sizeof(struct meta_offer_disk) == 24, "FORMAT.md 2.4");
 static_assert(sizeof(struct meta_root_disk) == 640, "FORMAT.md 2.2");
-static_assert(sizeof(struct meta_zone_disk) == 80, "FORMAT.md 2.3");
+static_assert(sizeof(struct meta_zone_disk) == 96, "FORMAT.md 2.3");
 static_assert(sizeof(struct meta_log_disk) == 64, "FORMAT.md 6");
 static_assert(sizeof(struct meta_record_disk) == 8, "FORMAT.md 6");
 static_assert(sizeof(struct meta_part_disk) == 48, "FORMAT.md 6");

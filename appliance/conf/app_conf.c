@@ -178,6 +178,9 @@ static const struct key keys[APP_CONF_KEYS] = {
 	[APP_CONF_SHARDS] = { "shards", KIND_POW2, AT(shards), 1, 4096, 64,
 			      "shards of a store on mem: drives, which is formatted at each start",
 			      NULL },
+	[APP_CONF_PROTECT] = { "protect", KIND_TEXT, AT(protect), 4, 6, 0,
+			       "of a store on mem: drives; mirror: each block is on two of them",
+			       "none or mirror" },
 };
 
 struct parser {
@@ -499,6 +502,7 @@ void app_conf_defaults(struct app_conf *c)
 	memcpy(c->anonymous_from, "loopback", sizeof("loopback"));
 	memcpy(c->tls, "off", sizeof("off"));
 	memcpy(c->deallocate, "own", sizeof("own"));
+	memcpy(c->protect, "none", sizeof("none"));
 	for (uint32_t i = 0; i < APP_CONF_KEYS; i++)
 		if (keys[i].kind >= KIND_CORE)
 			*(uint64_t *)(void *)((char *)c + keys[i].at) = keys[i].usual;
@@ -522,6 +526,13 @@ bool app_conf_differs(const struct app_conf *a, const struct app_conf *b, enum a
 	if (keys[key].kind == KIND_TEXT)
 		return strcmp(at_a, at_b) != 0;
 	return memcmp(at_a, at_b, sizeof(uint64_t)) != 0;
+}
+
+uint32_t app_conf_copies(const char *protect)
+{
+	if (strcmp(protect, "mirror") == 0)
+		return 2;
+	return strcmp(protect, "none") == 0 ? 1 : 0;
 }
 
 enum app_tell app_conf_tell(const struct app_conf *c)
@@ -582,6 +593,8 @@ static int check_whole(const struct app_conf *c, char *why)
 	else if (strcmp(c->deallocate, "own") != 0 && strcmp(c->deallocate, "all") != 0 &&
 		 strcmp(c->deallocate, "none") != 0)
 		app_conf_blame(c, APP_CONF_DEALLOCATE, why, "allowed are own, all and none");
+	else if (app_conf_copies(c->protect) == 0)
+		app_conf_blame(c, APP_CONF_PROTECT, why, "allowed are none and mirror");
 	else if (c->session_pools_max_bytes > c->pools_max_bytes && c->line[APP_CONF_SESSION_POOLS])
 		app_conf_blame(c, APP_CONF_SESSION_POOLS, why,
 			       "more than pools_max, of all clients");

@@ -68,6 +68,7 @@ enum app_conf_key {
 	APP_CONF_SPARE,
 	APP_CONF_DEALLOCATE,
 	APP_CONF_SHARDS,
+	APP_CONF_PROTECT,
 	APP_CONF_KEYS,
 };
 
@@ -123,6 +124,7 @@ struct app_conf {
 	uint64_t spare_percent;
 	char deallocate[APP_CONF_TEXT_MAX]; /* "own", "all" or "none" */
 	uint64_t shards;
+	char protect[APP_CONF_TEXT_MAX]; /* "none" or "mirror" */
 };
 
 /* Every limit at its default; no drives, no addresses, no key. */
@@ -151,6 +153,9 @@ must_check int app_conf_load(struct app_conf *c, const char *path, char *why);
  *          open().
  */
 must_check int app_conf_read_key(struct app_conf *c, uint8_t key[APP_KEY_BYTES], char *why);
+
+/* Copies of each block that "none" or "mirror" means; 0: it is neither. */
+uint32_t app_conf_copies(const char *protect);
 
 /* Returns the core's value for `deallocate`. */
 enum app_tell app_conf_tell(const struct app_conf *c);

@@ -24,6 +24,15 @@ static uint64_t dead_drives(const struct app_core *core)
 	return dead;
 }
 
+/* In a store of two copies. */
+static void go_without(struct app_core *core, uint64_t drives)
+{
+	ASSERT(core->meta);
+	for (uint64_t left = drives; left && core->twins->zone_blocks; left &= left - 1)
+		if (!meta_drive_failed(core->meta, (uint32_t)__builtin_ctzll(left)))
+			return; /* a second one: the store says so */
+}
+
 wk_cold void app_ailing_tell(struct app_core *core)
 {
 	ASSERT(core->index == 0 || core->cores);
@@ -37,6 +46,7 @@ wk_cold void app_ailing_tell(struct app_core *core)
 	core->suspects_new = false;
 	app_scrub_suspects(core);
 	app_wants_look(core, core->media.ailing);
+	go_without(core, dead_drives(core));
 	app_failing_doubt(&core->failing, core->media.ailing & ~dead_drives(core), core->now_ns);
 	core->media.ailing = 0;
 }
@@ -88,6 +98,8 @@ void app_ailing_probed(struct app_op *op, uint32_t drive)
 	op->quiet = false;
 	if (!app_failing_probed(&core->failing, drive, good, core->now_ns, &what))
 		return;
+	if (what == APP_FAULT_FAILED)
+		go_without(core, 1ull << drive);
 	f.what = (uint8_t)what;
 	if (core->media.faults && app_faults_push(core->media.faults, &f))
 		core->media.fault_calls++;

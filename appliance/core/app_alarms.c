@@ -43,7 +43,7 @@ static uint32_t serving(const struct app_snapshot *s)
 
 	for (uint32_t i = 0; i < s->ndrives; i++)
 		count += s->drive[i].is_there && !s->drive[i].store.draining &&
-			 !s->drive[i].store.gone;
+			 !s->drive[i].store.gone && !s->drive[i].store.lost;
 	ASSERT(count <= s->ndrives);
 	return count;
 }
@@ -153,9 +153,23 @@ static void of_wear(struct alarms *a, const struct app_drive_snapshot *d, uint32
 			    "Drive %u has used %u per cent of its life", i, smart->used_percent);
 }
 
+/* Nothing is asked of it any more, so nothing else of it matters. */
+static void of_loss(struct alarms *a, const struct app_drive_snapshot *d, uint32_t i)
+{
+	ASSERT(d->store.lost);
+	raise_alarm(a, "drive_lost", true,
+		    "The store copies what had lain there to the other drives, as far as they have "
+		    "room. Add a new drive: wekactl drives add.",
+		    "Drive %u is lost: there is one copy of what it had", i);
+}
+
 static void of_drive(struct alarms *a, const struct app_drive_snapshot *d, uint32_t i)
 {
 	ASSERT(i < META_DRIVES_MAX);
+	if (d->store.lost) {
+		of_loss(a, d, i);
+		return;
+	}
 	if (!d->is_there || d->store.gone)
 		return;
 	if (d->health != NVME_HEALTH_GOOD || d->failed || d->no_writes)

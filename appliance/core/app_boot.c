@@ -45,6 +45,7 @@ static void meta_conf_of(const struct app_core_cfg *cfg, struct meta_conf *out)
 		.early_pages = cfg->early_pages,
 		.ops_max = cfg->ops_max,
 		.spare_percent = cfg->spare_percent,
+		.copies = cfg->copies,
 		.spread_at = cfg->spread_at,
 		.lend_after = cfg->lend_after,
 		.vouch_later = true,
@@ -65,6 +66,7 @@ static void meta_conf_of(const struct app_core_cfg *cfg, struct meta_conf *out)
 			out->drive[i].nblocks = cfg->missing->nblocks;
 			out->drive[i].missing = true;
 		}
+		out->drive[i].missing |= cfg->told_missing == i + 1;
 		if (!cfg->drive[i])
 			continue; /* the store has none there any more */
 		app_drive_info(cfg->drive[i], cfg->drive_name ? cfg->drive_name[i] : "", 0,
@@ -279,9 +281,13 @@ static int take_meta(struct app_core *core)
 	int err;
 
 	ASSERT(!core->meta && !core->reader);
-	if (core->index > 0)
+	if (core->index > 0) {
+		core->twins = meta_twins(cores->store);
 		return meta_reader_create(&core->reader, cores->store, core->index);
+	}
 	err = meta_create(&core->meta, &core->meta_conf);
+	if (!err)
+		core->twins = meta_twins(core->meta);
 	if (err || !cores)
 		return err;
 	cores->store = core->meta;

@@ -32,11 +32,6 @@
 
 enum { EVENTS_MAX = 256, STEPS_MAX = 256, IOS_MAX = 128 };
 
-/* Unless nobody else is there, of one operation no more is with the drives at once: a small read
- * finds a short queue there, whatever others have asked for. */
-#define IO_AT_ONCE (512u << 10)
-#define IO_SLICE   (256u << 10)
-
 /* ---- operations ------------------------------------------------------------------- */
 
 struct app_op *app_op_take(struct app_core *core, enum app_op_kind kind, struct fab_req *req)
@@ -228,89 +223,6 @@ void app_op_run(struct app_op *op)
 		app_batch_check_end(core, batch);
 }
 
-/* As many of op's I/Os as may be with the drives at once; the others follow as these end. */
-static inline void submit_some(struct app_op *op)
-{
-	DASSERT(op->io_next <= op->io_count && op->io_count <= ARRAY_LEN(op->io));
-	while (op->io_next < op->io_count &&
-	       (op->io_out_bytes < IO_AT_ONCE || app_turn_alone(op->core))) {
-		struct app_io *io = &op->io[op->io_next++];
-
-		op->io_out_bytes += io->nvme.nblocks * BLOCK_SIZE;
-		app_media_submit(&op->core->media, io);
-	}
-}
-
-static inline void add_io(struct app_op *op, enum nvme_op what, uint64_t baddr, uint32_t nblocks,
-			  uint64_t iova)
-{
-	struct app_io *io = &op->io[op->io_count++];
-
-	DASSERT(nblocks > 0 && op->io_count <= ARRAY_LEN(op->io));
-	io->meta = NULL;
-	io->owner = op;
-	io->quiet = op->quiet;
-	io->drive = META_BADDR_DRIVE(baddr);
-	io->nvme = (struct nvme_io){
-		.op = what,
-		.nblocks = nblocks,
-		.block = META_BADDR_BLOCK(baddr),
-		.iova = iova,
-		.fua = op->safe,
-	};
-	op->core->io_bytes += (uint64_t)nblocks * BLOCK_SIZE;
-}
-
-/* Whether drives work for a batch: its reply says how long they did. */
-static void drives_begin(struct app_op *op)
-{
-	if (op->batch && op->batch->drives_out++ == 0)
-		op->batch->drives_since_ns = op->core->now_ns;
-}
-
-static void drives_end(struct app_op *op)
-{
-	struct app_batch *b = op->batch;
-
-	if (!b || op->ios_out > 0)
-		return;
-	ASSERT(b->drives_out > 0 && op->core->now_ns >= b->drives_since_ns);
-	if (--b->drives_out == 0)
-		b->drives_ns += op->core->now_ns - b->drives_since_ns;
-}
-
-void app_op_io(struct app_op *op, enum nvme_op what, const struct meta_run *runs, uint32_t nruns,
-	       char *buf, uint64_t iova)
-{
-	DASSERT(iova % BLOCK_SIZE == 0);
-	ASSERT(op->ios_out == 0 && nruns <= APP_RUNS_MAX);
-	op->io_status = 0;
-	op->io_count = op->io_next = op->io_out_bytes = 0;
-	for (uint32_t i = 0; i < nruns; i++) {
-		uint32_t left = runs[i].nblocks, n = left;
-		uint64_t baddr = runs[i].baddr;
-
-		if (baddr == 0) {
-			ASSERT(what == NVME_READ);
-			memset(buf, 0, (size_t)left * BLOCK_SIZE);
-			left = 0;
-		} else if (unlikely(n > IO_SLICE / BLOCK_SIZE) && !app_turn_alone(op->core)) {
-			n = IO_SLICE / BLOCK_SIZE;
-		}
-		for (uint64_t at = iova; left > 0; left -= n, baddr += n, at += n * BLOCK_SIZE) {
-			n = min_u32(n, left);
-			add_io(op, what, baddr, n, at);
-		}
-		buf += (size_t)runs[i].nblocks * BLOCK_SIZE;
-		iova += (uint64_t)runs[i].nblocks * BLOCK_SIZE;
-	}
-	ASSERT(op->io_count <= ARRAY_LEN(op->io));
-	op->ios_out = op->io_count;
-	if (op->ios_out > 0)
-		drives_begin(op);
-	submit_some(op);
-}
-
 /* ---- requests ----------------------------------------------------------------------- */
 
 void app_run_fresh(struct app_core *core)
@@ -485,31 +397,6 @@ static void run_ready(struct app_core *core)
 		app_op_run(list_entry(list_pop_front(&core->ready), struct app_op, link));
 }
 
-static void io_done(struct app_io *io)
-{
-	struct app_op *op = io->owner;
-
-	DASSERT(op->core->io_bytes >= (uint64_t)io->nvme.nblocks * BLOCK_SIZE);
-	DASSERT(op->io_out_bytes >= io->nvme.nblocks * BLOCK_SIZE);
-	ASSERT(op->ios_out > 0);
-	op->ios_out--;
-	op->core->io_bytes -= (uint64_t)io->nvme.nblocks * BLOCK_SIZE;
-	app_lent_wake_tight(op->core);
-	if (unlikely(io->nvme.status)) {
-		if (!op->io_status)
-			op->io_status = io->nvme.status;
-		if (io->nvme.quarantined)
-			app_staging_lose(&op->core->staging, io->nvme.iova,
-					 (uint64_t)io->nvme.nblocks * BLOCK_SIZE);
-	}
-	op->io_out_bytes -= io->nvme.nblocks * BLOCK_SIZE;
-	drives_end(op);
-	if (op->ios_out == 0)
-		app_op_run(op);
-	else if (op->io_next < op->io_count)
-		submit_some(op);
-}
-
 static void drives_turn(struct app_core *core)
 {
 	struct app_io *done[IOS_MAX];
@@ -529,7 +416,7 @@ static void drives_turn(struct app_core *core)
 		__builtin_prefetch((char *)done[i]->owner + 64);
 	}
 	for (uint32_t i = 0; i < count; i++)
-		io_done(done[i]);
+		app_io_done(done[i]);
 	while (!list_empty(&core->block_waiters)) /* the store may have zones again */
 		app_op_ready(list_entry(core->block_waiters.next, struct app_op, link));
 	app_serve_blocks(core);

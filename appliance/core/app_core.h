@@ -46,6 +46,8 @@ struct app_core_cfg {
 	uint32_t early_pages; /* the store's: meta.h */
 	uint32_t ops_max;
 	uint32_t spare_percent; /* the store's: meta.h; 0: none */
+	uint32_t told_missing;  /* + 1: a drive that the operator says is missing, of two copies */
+	uint32_t copies;        /* format: of each block, on two drives; 0: one */
 	uint32_t spread_at;     /* the store's: meta.h; tests set it */
 	uint32_t lend_after;    /* the same                          */
 	uint32_t batch_in_flight;
@@ -215,6 +217,8 @@ struct app_core_stat {
 	uint64_t drive_written_bytes;
 	uint64_t drive_errors;
 	uint64_t drive_retries;      /* I/Os submitted again after a reset             */
+	uint64_t scrub_healed;       /* copies of pages and blocks, from the others    */
+	uint64_t turned_reads;       /* answered from second copies, after an error    */
 	uint64_t staging_lost_bytes; /* a drive that nothing stops may still write there */
 	uint64_t sleeps;             /* app_core_arm() that said yes                */
 	uint64_t slept_ns;           /* app_core_rested()                           */

@@ -19,6 +19,7 @@
 #include "appliance/media/app_staging.h"
 #include "appliance/media/app_witness.h"
 #include "base/arena.h"
+#include "meta/meta_twins.h"
 #include "base/le.h"
 #include "base/list.h"
 #include "base/num.h"
@@ -285,7 +286,14 @@ struct app_op {
 	uint64_t tail_offset; /* write: of the block whose bytes the index has, as it was */
 	uint32_t tail_len;    /* write: bytes of the last block that go to the index      */
 	bool merging;         /* write: an old block is being read                        */
-	bool quiet;           /* its I/Os that fail are not told to the log: a probe      */
+	bool twins_due;       /* write: the second copies are still to be written */
+	bool doubt;           /* read: its client has found a mismatch: compared here */
+	bool mended;          /* second copies have been read for blocks that were wrong */
+	uint64_t landing_iova;
+	bool one_copy;          /* its I/Os are for the places that they name, and no other copy */
+	uint64_t drives_failed; /* ... drives that did not take their copies, by bits */
+	uint64_t io_iova;       /* ... where its runs begin */
+	bool quiet;             /* its I/Os that fail are not told to the log: a probe      */
 	struct app_hidden *hidden;
 	struct app_hold *hold;      /* that it is to get, or to let go               */
 	struct list file_link;      /* of the store's core's file[bucket]: holds or waits */
@@ -377,8 +385,9 @@ struct app_core {
 	uint64_t memory_iova;
 	uint64_t log_lost_said;                      /* of media.log_lost: people know */
 	struct app_witness witness[META_DRIVES_MAX]; /* of the core that has the store */
-	struct meta *meta;          /* NULL: another core has it, and this one has a */
-	struct meta_reader *reader; /* ... of it                                 */
+	struct meta *meta;              /* NULL: another core has it, and this one has a */
+	struct meta_reader *reader;     /* ... of it                                 */
+	const struct meta_twins *twins; /* where second copies of blocks lie */
 	struct meta_conf meta_conf;
 	struct app_cores *cores; /* NULL: it is the only one */
 	uint32_t index;
@@ -480,20 +489,6 @@ struct app_core {
 
 /* ---- app_core.c ------------------------------------------------------------------- */
 
-/* Step it until it waits or is done. */
-void app_op_run(struct app_op *op);
-/* The operation must be on no list: steps it in this turn or the next. */
-void app_op_ready(struct app_op *op);
-/* NULL: none free. */
-struct app_op *app_op_take(struct app_core *core, enum app_op_kind kind, struct fab_req *req);
-void app_op_free(struct app_op *op);
-/* Returned by a step that is over. */
-enum app_next app_op_end(struct app_op *op, int status);
-/* Wait for a list of the core's, or for the store. */
-void app_op_wait(struct app_op *op, enum app_on on, struct list *list);
-/* Submit runs[0 .. nruns) of the store's addresses against `buf`; holes are zeroed by a read. */
-void app_op_io(struct app_op *op, enum nvme_op what, const struct meta_run *runs, uint32_t nruns,
-	       char *buf, uint64_t iova);
 /* Begins a request, which takes an operation, with about `bytes` of payload.  False: no operation
  * is free for it now. */
 must_check bool app_core_begin(struct app_core *core, struct fab_req *req, uint32_t bytes);
@@ -790,6 +785,7 @@ void app_text_answer(struct app_op *op, const char *text, uint32_t bytes);
 void app_target_guess(const struct app_op *op, struct meta_target *out);
 
 #include "appliance/core/app_rows.h"
+#include "appliance/core/app_step.h"
 #include "appliance/core/app_turn.h"
 
 #endif

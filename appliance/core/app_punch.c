@@ -23,6 +23,7 @@
  *  (2) Only the last piece leaves a receipt: zeros over zeros are zeros, so a punch done in part
  *      is repeated from its start.
  */
+#include "appliance/core/app_mend.h"
 #include "appliance/core/app_op.h"
 
 #include <errno.h>
@@ -146,6 +147,14 @@ static bool read_edge(struct app_op *op)
 	return op->merging;
 }
 
+/* True: it is read again, from its second copy. */
+static bool edge_again(struct app_op *op)
+{
+	const struct app_old_block old = { op->handle, edge_block(op), edge_at(op), op->edge_sum };
+
+	return op->merging && app_mend_block(op, &old);
+}
+
 static int zero_edge(struct app_op *op)
 {
 	const uint64_t at = edge_block(op) * BLOCK_SIZE;
@@ -264,6 +273,8 @@ enum app_next app_punch_step(struct app_op *op)
 		wk_fallthrough;
 
 	case PUNCH_EDGE_READ:
+		if (edge_again(op))
+			return APP_WAIT;
 		err = zero_edge(op);
 		if (err)
 			return app_op_end(op, err);

@@ -27,6 +27,7 @@
  * all of it at once.
  */
 #include "appliance/core/app_lent.h"
+#include "appliance/core/app_mend.h"
 #include "appliance/core/app_op.h"
 #include "appliance/core/app_stat.h"
 
@@ -59,6 +60,7 @@ void app_read_begin(struct app_op *op)
 								      &req->args.read.handle) };
 	op->offset_bytes = req->args.read.offset_bytes;
 	op->length_bytes = req->args.read.length_bytes;
+	op->doubt = fab_req_doubts(req) && op->core->twins->zone_blocks;
 }
 
 void app_read_item_begin(struct app_op *op)
@@ -72,6 +74,7 @@ void app_read_item_begin(struct app_op *op)
 	op->offset_bytes = item.offset_bytes;
 	op->length_bytes = item.length_bytes;
 	op->meta.ctime_ns = item.ctime_ns;
+	op->doubt = fab_req_doubts(op->req) && op->core->twins->zone_blocks;
 }
 
 /* ---- places ----------------------------------------------------------------------- */
@@ -339,6 +342,8 @@ static void fetch(struct app_op *op, uint32_t nblocks, char *to, uint64_t iova)
 
 	DASSERT(nblocks > 0 && skip + nblocks <= op->meta.nblocks);
 	op->landing = to;
+	op->landing_iova = iova;
+	op->mended = false;
 	op->nblocks_landing = nblocks;
 	app_op_io(op, NVME_READ, runs, runs_of(op, skip, nblocks, runs), to, iova);
 	if (op->meta.inline_len && op->meta.inline_at >= skip && inline_at < nblocks) {
@@ -516,6 +521,8 @@ enum app_next app_read_step(struct app_op *op)
 		wk_fallthrough;
 
 	case READ_LANDED: /* the drives have answered */
+		if (unlikely(op->doubt) && !op->io_status && app_mend_read(op, landed_blocks(op)))
+			return APP_WAIT;
 		return slice_done(op);
 	}
 	UNREACHABLE();

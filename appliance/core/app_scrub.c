@@ -32,6 +32,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define BURSTS_PER_S  1u
 #define PUT_OFF_NS    NS_PER_S
@@ -62,6 +63,7 @@ struct app_scrub {
 	uint64_t swept_far; /* ... or which drives cannot be reached */
 	uint64_t told[3];   /* damage in the last line of the log */
 	struct meta_damaged entry;
+	bool writes;  /* a copy is being mended: the I/O is a write */
 	bool probing; /* this drive is being probed: */
 	uint32_t probed;
 	char last[APP_LINE_SIZE]; /* result */
@@ -300,6 +302,7 @@ static enum app_next what_next(struct app_op *op, struct app_scrub *s)
 	s->untold = false;
 	if (op->core->life != APP_SERVING)
 		return rest(op, s);
+	s->writes = false;
 	s->probing = app_ailing_probe(op, &s->probed);
 	if (s->probing)
 		return APP_WAIT;
@@ -313,6 +316,10 @@ static enum app_next what_next(struct app_op *op, struct app_scrub *s)
 	switch (errand ? meta_scrub_errand(s->of, &op->runs[0])
 		       : meta_scrub_next(s->of, &op->runs[0])) {
 	case META_SCRUB_READ:
+		s->writes = false;
+		return APP_WAIT;
+	case META_SCRUB_WRITE:
+		s->writes = true;
 		return APP_WAIT;
 	case META_SCRUB_MORE:
 		if (!errand)
@@ -348,6 +355,10 @@ static void take_in(struct app_op *op, struct app_scrub *s)
 		app_ailing_probed(op, s->probed);
 		return;
 	}
+	if (s->writes) {
+		meta_scrub_written(s->of, status);
+		return;
+	}
 	if (unlikely(status))
 		app_ailing_tell(op->core);
 	if (status && (op->core->failing.doubted | op->core->failing.failed) & drive)
@@ -355,6 +366,20 @@ static void take_in(struct app_op *op, struct app_scrub *s)
 	ASSERT(status != -EIO ||
 	       !((op->core->failing.doubted | op->core->failing.failed) & drive)); /* (6) */
 	meta_scrub_done(s->of, op->buf, status);
+}
+
+/* Each copy by itself: the scrub compares both. */
+static void transfer(struct app_op *op, const struct app_scrub *s)
+{
+	const bool writes = s->writes && !s->probing;
+
+	ASSERT(op->buf && op->nblocks > 0);
+	op->one_copy = true;
+	op->safe = writes; /* durable before it counts */
+	if (writes)
+		memcpy(op->buf, meta_scrub_bytes(s->of), (size_t)op->nblocks * BLOCK_SIZE);
+	app_op_io(op, writes ? NVME_WRITE : NVME_READ, op->runs, op->nruns, op->buf,
+		  app_staging_iova(&op->core->staging, op->buf));
 }
 
 enum scrub_at { SCRUB_BEGUN, SCRUB_KNOWN, SCRUB_ITS_TURN, SCRUB_READ_DONE };
@@ -391,8 +416,7 @@ enum app_next app_scrub_step(struct app_op *op)
 			return APP_WAIT;
 		op->at = SCRUB_READ_DONE;
 		s->nblocks = op->nblocks;
-		app_op_io(op, NVME_READ, op->runs, op->nruns, op->buf,
-			  app_staging_iova(&core->staging, op->buf));
+		transfer(op, s);
 		return APP_WAIT;
 
 	case SCRUB_READ_DONE:
@@ -436,6 +460,7 @@ void app_scrub_stat(const struct app_core *core, struct app_core_stat *out)
 	out->scrub_rate = s->rate;
 	out->scrub_rounds = stat.rounds;
 	out->scrub_pages = stat.pages;
+	out->scrub_healed = stat.healed_pages + stat.healed_blocks;
 	out->scrub_blocks = stat.blocks;
 	out->scrub_bad_pages = max_u64(stat.bad_pages, stat.last_bad_pages);
 	out->scrub_bad_blocks = max_u64(stat.bad_blocks, stat.last_bad_blocks);

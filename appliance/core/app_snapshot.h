@@ -21,7 +21,7 @@ enum app_transport { APP_SHM, APP_TCP, APP_RDMA, APP_TRANSPORTS };
 
 struct app_drive_snapshot {
 	bool is_there;
-	bool is_missing; /* allow_missing lets it be: only name, store and info.nblocks are set */
+	bool is_missing; /* it may be, or is lost: only name, store and info.nblocks are set */
 	bool failed;     /* nothing can be read from it: app_failing.c   */
 	bool no_writes;  /* it refuses all writes, of one core at least  */
 	bool has_smart;
@@ -94,7 +94,7 @@ extern const char *const app_transport_name[APP_TRANSPORTS];
 
 /* Returns "good", "resetting", "away", "failed", "read_only", "dead" or "missing". */
 const char *app_drive_health_name(const struct app_drive_snapshot *drive);
-/* Returns "serving", "draining", "missing" or "gone". */
+/* Returns "serving", "draining", "missing", "lost" or "gone". */
 const char *app_drive_state_name(const struct app_drive_snapshot *drive);
 
 #define APP_SNAPSHOT_JSON_BYTES (320u << 10) /* enough for 64 drives, 16 cores and all clients */

@@ -52,11 +52,13 @@ static void put_bytes(struct text *t, const struct app_core_stat *s)
 	put(t,
 	    "\"bytes\":{\"read\":%llu,\"written\":%llu,\"payload_copied\":%llu,\"inline\":%llu,"
 	    "\"drive_read\":%llu,\"drive_written\":%llu},\"drive_retries\":%llu,"
+	    "\"second_copy_reads\":%llu,"
 	    "\"staging_lost_bytes\":%llu,",
 	    (unsigned long long)s->read_bytes, (unsigned long long)s->written_bytes,
 	    (unsigned long long)s->payload_copied_bytes, (unsigned long long)s->inline_bytes,
 	    (unsigned long long)s->drive_read_bytes, (unsigned long long)s->drive_written_bytes,
-	    (unsigned long long)s->drive_retries, (unsigned long long)s->staging_lost_bytes);
+	    (unsigned long long)s->drive_retries, (unsigned long long)s->turned_reads,
+	    (unsigned long long)s->staging_lost_bytes);
 	put(t, "\"merged_blocks\":%llu,\"bad_sums\":%llu,\"bad_blocks\":%llu,",
 	    (unsigned long long)s->merged_blocks, (unsigned long long)s->bad_sums,
 	    (unsigned long long)s->bad_blocks);
@@ -201,12 +203,13 @@ static void put_scrub(struct text *t, const struct app_snapshot *snap, uint32_t 
 	put(t,
 	    "\"scrub\":{\"bytes_per_second\":%llu,\"rounds\":%llu,\"pages\":%llu,\"blocks\":%llu,"
 	    "\"bad_pages\":%llu,\"bad_blocks\":%llu,\"unreachable_pages\":%llu,"
-	    "\"unreachable_blocks\":%llu,\"position_percent\":%llu,\"last_round_end_s\":%llu",
+	    "\"unreachable_blocks\":%llu,\"healed\":%llu,\"position_percent\":%llu,"
+	    "\"last_round_end_s\":%llu",
 	    (unsigned long long)s->scrub_rate, (unsigned long long)s->scrub_rounds,
 	    (unsigned long long)s->scrub_pages, (unsigned long long)s->scrub_blocks,
 	    (unsigned long long)s->scrub_bad_pages, (unsigned long long)s->scrub_bad_blocks,
 	    (unsigned long long)s->scrub_unreachable_pages,
-	    (unsigned long long)s->scrub_unreachable_blocks,
+	    (unsigned long long)s->scrub_unreachable_blocks, (unsigned long long)s->scrub_healed,
 	    (unsigned long long)s->scrub_permille / 10,
 	    (unsigned long long)(s->scrub_ended_ns / NS_PER_S));
 	if (show & APP_SHOW_FILES && *snap->scrub_line) {
@@ -287,6 +290,8 @@ const char *app_drive_state_name(const struct app_drive_snapshot *d)
 		return "gone";
 	if (d->store.missing)
 		return "missing";
+	if (d->store.lost)
+		return "lost";
 	return d->store.draining ? "draining" : "serving";
 }
 

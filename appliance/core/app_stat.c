@@ -87,6 +87,7 @@ static void add_drive(struct app_core *core, uint32_t i, struct app_snapshot *s)
 		if (s->counts_blocks)
 			meta_drive_count(core->meta, &d->store);
 	}
+	d->is_missing |= !core->qp[i] && d->store.lost;
 	if (!core->qp[i])
 		return;
 	nvme_qpair_stats(core->qp[i], &queues);

@@ -196,6 +196,7 @@ bool app_op_meta(struct app_op *op, enum meta_op_type type)
 	op->meta.wall_ns = op->core->wall_ns;
 	op->meta.owner = op;
 	op->meta.receipt.client = 0;
+	op->meta.drives_failed = op->drives_failed;
 	/* The way to its root was the administrator's. */
 	op->meta.who =
 		op->session && op->session->who.gids && !op->rooting ? &op->session->who : NULL;

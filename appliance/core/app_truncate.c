@@ -11,6 +11,7 @@
  * bytes after the end of a file are always zeros on the drives.  If little of it stays, or no other
  * block is free, that goes into the index instead, as the file's tail.
  */
+#include "appliance/core/app_mend.h"
 #include "appliance/core/app_op.h"
 
 #include <errno.h>
@@ -70,9 +71,13 @@ static bool tail_is_free(const struct app_op *op)
 
 static int cut(struct app_op *op)
 {
+	const struct app_old_block old = { op->handle, op->length_bytes / BLOCK_SIZE, op->buf,
+					   op->edge_sum };
 	uint32_t keep = keep_bytes(op);
 
 	ASSERT(op->buf && keep > 0);
+	if (app_mend_block(op, &old))
+		return -EAGAIN; /* it is read again, from its second copy */
 	app_read_end(op);
 	if (op->io_status || crc32c(op->buf, BLOCK_SIZE) != op->edge_sum) {
 		op->core->stat.bad_blocks += !op->io_status;
@@ -149,7 +154,7 @@ enum app_next app_truncate_step(struct app_op *op)
 	case TRUNCATE_READ: /* the old block is in staging */
 		err = cut(op);
 		if (err)
-			return app_op_end(op, err);
+			return err == -EAGAIN ? APP_WAIT : app_op_end(op, err);
 		op->nblocks = 1;
 		op->at = TRUNCATE_PLACED;
 		wk_fallthrough;

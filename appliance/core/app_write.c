@@ -33,6 +33,7 @@
  *      is made longer meanwhile: bytes after its end are zeros until a write changes them.
  *  (2) nruns > 0 exactly while blocks were taken and not yet given to the store.
  */
+#include "appliance/core/app_mend.h"
 #include "appliance/core/app_op.h"
 #include "appliance/core/app_stat.h"
 
@@ -270,6 +271,15 @@ static bool read_edge(struct app_op *op)
 	return false;
 }
 
+/* True: it is read again, from its second copy. */
+static bool edge_again(struct app_op *op)
+{
+	const struct app_old_block old = { op->handle, op->meta.offset / BLOCK_SIZE, edge_at(op),
+					   op->edge_sum };
+
+	return op->merging && op->runs[0].baddr && app_mend_block(op, &old);
+}
+
 static int check_edge(struct app_op *op)
 {
 	ASSERT(op->ios_out == 0 && op->buf);
@@ -447,7 +457,7 @@ enum app_next app_write_step(struct app_op *op)
 		wk_fallthrough;
 
 	case WRITE_EDGE_READ: /* the old block is in its place */
-		return edge_read(op);
+		return edge_again(op) ? APP_WAIT : edge_read(op);
 
 	case WRITE_EDGES_DONE:
 		return pull(op);

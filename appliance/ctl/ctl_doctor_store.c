@@ -8,6 +8,7 @@
  */
 #include "appliance/ctl/ctl_doctor.h"
 #include "meta/meta.h"
+#include "meta/meta_set.h"
 
 #include <errno.h>
 #include <fcntl.h>

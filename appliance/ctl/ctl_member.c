@@ -5,6 +5,7 @@
  * contents, and the store does not start without them.
  */
 #include "appliance/conf/app_conf.h"
+#include "meta/meta_set.h"
 #include "appliance/core/app_core.h"
 #include "appliance/media/app_drives.h"
 #include "appliance/ctl/ctl.h"

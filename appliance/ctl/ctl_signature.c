@@ -5,6 +5,7 @@
  */
 #include "appliance/ctl/ctl_drives.h"
 #include "meta/meta.h"
+#include "meta/meta_set.h"
 #include "nvme/nvme.h"
 
 #include <blkid/blkid.h>

@@ -33,6 +33,11 @@ static bool is_missing(const json_t *d)
 	return strcmp(ctl_word(d, "state").s, "missing") == 0;
 }
 
+static bool is_lost(const json_t *d)
+{
+	return strcmp(ctl_word(d, "state").s, "lost") == 0;
+}
+
 static bool is_well(const json_t *d)
 {
 	const struct ctl_text health = ctl_word(d, "health");
@@ -50,6 +55,13 @@ static void headline(FILE *to, const json_t *s)
 
 	json_array_foreach(json_object_get(s, "drives"), i, d)
 	{
+		if (is_lost(d)) {
+			fprintf(to, "%sdrive %u is lost", between,
+				(unsigned)ctl_num(d, NULL, "number"));
+			between = ", ";
+			degraded = true;
+			continue;
+		}
 		if (is_well(d) || is_missing(d))
 			continue;
 		fprintf(to, "%sdrive %u is %s", between, (unsigned)ctl_num(d, NULL, "number"),
@@ -59,6 +71,24 @@ static void headline(FILE *to, const json_t *s)
 	}
 	if (degraded)
 		fprintf(to, "\n");
+}
+
+/* Says how far the copying has come. */
+static void print_loss(FILE *to, const json_t *s)
+{
+	const json_t *d;
+	size_t i;
+
+	json_array_foreach(json_object_get(s, "drives"), i, d)
+	{
+		if (!is_lost(d))
+			continue;
+		fprintf(to,
+			"! drive %u: its blocks are read from their second copies; %s have one "
+			"copy only, and are being copied to the other drives\n",
+			(unsigned)ctl_num(d, NULL, "number"),
+			ctl_bytes((double)ctl_num(d, NULL, "live_bytes")).s);
+	}
 }
 
 static bool takes_no_changes(const json_t *s)
@@ -88,6 +118,7 @@ static void of_store(FILE *to, const json_t *s)
 			"! the store takes no changes, because its drives could not be written: "
 			"see the\n  daemon's log; it continues by itself when they can\n");
 	headline(to, s);
+	print_loss(to, s);
 	if (ctl_num(s, "store", "log_copies") == 1 && has_two_drives(s))
 		fprintf(to,
 			"! the log is on one drive only: a drive is dead, there was no room for "
@@ -142,7 +173,7 @@ static void of_drive(FILE *to, const json_t *d)
 
 	for (size_t i = 0; i < ARRAY_LEN(trouble); i++)
 		any |= ctl_num(d, NULL, trouble[i]) > 0;
-	if (*health.s && strcmp(health.s, "good") != 0 && !is_missing(d))
+	if (*health.s && strcmp(health.s, "good") != 0 && !is_missing(d) && !is_lost(d))
 		of_health(to, d);
 	if (*note.s)
 		fprintf(to, "! drive %u: %s\n", number, note.s);

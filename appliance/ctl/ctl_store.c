@@ -9,6 +9,7 @@
 #include "appliance/conf/app_conf.h"
 #include "appliance/core/app_core.h"
 #include "appliance/media/app_drives.h"
+#include "appliance/media/app_missing.h"
 #include "appliance/ctl/ctl.h"
 #include "appliance/ctl/ctl_drives.h"
 #include "base/clock.h"
@@ -26,8 +27,9 @@ struct drive_set { /* what format and check work on */
 	char name[CTL_DRIVES_MAX][APP_CONF_TEXT_MAX];
 	bool made[CTL_DRIVES_MAX]; /* the file was not there before */
 	uint32_t count;
-	uint32_t store_count;  /* the others are offered to it */
-	struct app_conf *conf; /* when the names come from it */
+	uint32_t store_count;         /* the others are offered to it */
+	char left_out[NVME_ERR_TEXT]; /* why a drive could not be opened; "": all could */
+	struct app_conf *conf;        /* when the names come from it */
 	struct nvme_dma *dma;
 	struct nvme_drive *drive[CTL_DRIVES_MAX];
 	struct app_core *core;
@@ -145,6 +147,16 @@ static uint32_t namespaces(const struct drive_set *b, const char *name)
 	return count;
 }
 
+/* Takes a drive that cannot be opened out of the set: a store of two copies can do without it. */
+static void leave_out(struct drive_set *b, uint32_t i, const char *why)
+{
+	ASSERT(i < b->count && !b->left_out[0]);
+	(void)snprintf(b->left_out, sizeof(b->left_out), "%s", why);
+	b->count--;
+	b->store_count = b->count;
+	memmove(b->name[i], b->name[i + 1], (b->count - i) * sizeof(b->name[0]));
+}
+
 static int open_drives(const struct ctl *c, struct drive_set *b, bool create)
 {
 	struct app_core_cfg cfg = { .nshards = c->shards };
@@ -158,8 +170,11 @@ static int open_drives(const struct ctl *c, struct drive_set *b, bool create)
 		options.memory_bytes = app_core_dma_needed(&cfg);
 		options.namespace_count = namespaces(b, b->name[i]);
 		if (nvme_open(&b->drive[i], b->name[i], b->dma, &options, err_text,
-			      sizeof(err_text)))
+			      sizeof(err_text)) == 0)
+			continue;
+		if (create || b->count == 1 || b->left_out[0])
 			return ctl_fail("%s", err_text);
+		leave_out(b, i--, err_text);
 	}
 	return 0;
 }
@@ -193,6 +208,7 @@ static int boot(struct ctl *c, struct drive_set *b, enum app_boot how)
 		.ndrives = b->store_count,
 		.boot = how,
 		.nshards = c->shards,
+		.copies = c->copies,
 		.queue_depth = b->conf ? (uint32_t)b->conf->queue_depth : 0, /* as the start will */
 		.wall_ns = (int64_t)clock_wall_ns(),
 	};
@@ -257,8 +273,14 @@ static void print_format(const struct ctl *c, const struct drive_set *b)
 	else
 		printf("format: %u drive%s, %.1f GB, %u shards\n", b->count,
 		       b->count == 1 ? "" : "s", (double)bytes / 1e9, c->shards);
-	if (!c->json && !c->quiet)
-		printf("there is no redundancy yet: if a drive fails, the files on it are lost\n");
+	if (c->json || c->quiet)
+		return;
+	if (c->copies > 1)
+		printf("each block is on two drives: one drive may be lost while the store serves, "
+		       "and half of the capacity is for files\n");
+	else
+		printf("each block is on one drive: if a drive fails, the files on it are lost%s\n",
+		       b->count > 1 ? "; --protect mirror keeps two copies" : "");
 }
 
 int ctl_cmd_format(struct ctl *c)
@@ -354,12 +376,14 @@ int ctl_drives_add(struct ctl *c)
 /* In whatever order they are given. */
 static int sort_drives(struct drive_set *b)
 {
+	struct app_missing missing = { .allow = "" };
 	char why[APP_WHY];
+	int err = app_drives_sort_without(b->drive, b->name, &b->count, b->dma, &b->store_count,
+					  &missing, why, sizeof(why));
 
-	if (app_drives_sort(b->drive, b->name, &b->count, b->dma, &b->store_count, why,
-			    sizeof(why)))
-		return ctl_fail("%s", why);
-	return 0;
+	if (b->left_out[0] && (err || missing.copies < 2))
+		return ctl_fail("%s", b->left_out);
+	return err ? ctl_fail("%s", why) : 0;
 }
 
 int ctl_cmd_check(struct ctl *c)

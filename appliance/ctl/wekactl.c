@@ -25,6 +25,7 @@
 enum {
 	OPT_FORCE = 256,
 	OPT_SHARDS,
+	OPT_PROTECT,
 	OPT_JSON,
 	OPT_THREADS,
 	OPT_KEY_ID,
@@ -64,6 +65,8 @@ static const struct argp_option options[] = {
 	  "format, drives attach: use drives that hold data; import: replace directories", 1 },
 	{ "salvage", OPT_SALVAGE, "DIR", 0, "check: copy verified data into a new directory", 1 },
 	{ "shards", OPT_SHARDS, "N", 0, "format: shares of the index, a power of two (64)", 1 },
+	{ "protect", OPT_PROTECT, "HOW", 0,
+	  "format: none, or mirror: each block is on two drives, and one may be lost (none)", 1 },
 	{ "threads", OPT_THREADS, "N", 0, "import, export: threads for the local files (4)", 1 },
 	{ "verify", OPT_VERIFY, NULL, 0, "import: compare content, and repair files that differ",
 	  1 },
@@ -270,6 +273,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case 'f':
 		c->config = arg;
+		return 0;
+	case OPT_PROTECT:
+		c->copies = app_conf_copies(arg);
+		if (c->copies == 0)
+			argp_error(state, "--protect is none or mirror");
 		return 0;
 	case OPT_SHARDS:
 		c->shards = count_of(state, "--shards", arg, 4096);

@@ -137,7 +137,7 @@ static int check_keys(struct daemon *d, bool check_only)
 
 static bool is_read_only(const struct daemon *d)
 {
-	return d->anew.read_only || d->conf.allow_missing[0];
+	return d->anew.read_only || (d->conf.allow_missing[0] && d->missing.copies < 2);
 }
 
 /* A restart to read only is not configured: its overlay gets the memory that memory_max leaves,
@@ -253,13 +253,15 @@ static int open_drives(struct daemon *d)
 		err = open_drive(d, d->conf.ndrives - d->ndrives);
 		if (err && app_missing_leaves_out(&d->missing, &d->conf, d->ndrives, d->why))
 			err = 0;
+		else if (err &&
+			 app_missing_puts_off(&d->missing, &d->conf, d->ndrives, err, d->why))
+			err = 0;
 	}
-	if (err) {
-		app_missing_way_out(&d->missing, &d->conf, d->ndrives, d->why);
+	if (err)
 		return err;
-	}
-	return app_drives_sort_without(d->drive, d->conf.drive, &d->ndrives, d->dma,
-				       &d->store_drives, &d->missing, d->why, sizeof(d->why));
+	err = app_drives_sort_without(d->drive, d->conf.drive, &d->ndrives, d->dma,
+				      &d->store_drives, &d->missing, d->why, sizeof(d->why));
+	return app_missing_put_off(&d->missing, err, d->why);
 }
 
 static int open_addresses(struct daemon *d)
@@ -311,7 +313,10 @@ static int start_cores(struct daemon *d)
 	run->cfg.ask = d->ask;
 	run->cfg.read_only = is_read_only(d);
 	run->cfg.overlay_bytes = d->overlay_bytes;
-	run->cfg.missing = d->missing.drive < META_DRIVES_MAX ? &d->missing : NULL;
+	if (d->missing.drive < META_DRIVES_MAX && d->missing.copies > 1)
+		run->cfg.told_missing = d->missing.drive + 1;
+	else if (d->missing.drive < META_DRIVES_MAX)
+		run->cfg.missing = &d->missing;
 	run->cfg.anew = run->cfg.boot == APP_BOOT_MOUNT && !run->cfg.read_only;
 	if (run->cfg.read_only)
 		run->cfg.scrub_rate = 0; /* it would find the writes that the drives refused */

@@ -33,6 +33,10 @@ const struct http__family http__families[] = {
 	{ "drives_read_bytes_total", "Bytes read from drives.", AT(sum.drive_read_bytes), 1 },
 	{ "drives_written_bytes_total", "Bytes written to drives.", AT(sum.drive_written_bytes),
 	  1 },
+	{ "second_copy_reads_total", "Reads answered from second copies of blocks.",
+	  AT(sum.turned_reads), 1 },
+	{ "scrub_healed_total", "Copies of pages and blocks written again from the others.",
+	  AT(sum.scrub_healed), 1 },
 	{ "drives_retries_total", "Commands submitted again after a reset.", AT(sum.drive_retries),
 	  1 },
 	/* the store */

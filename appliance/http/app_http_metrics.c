@@ -403,7 +403,9 @@ static void put_drive_gauges(struct http__text *t, const struct app_snapshot *s)
 
 static void put_drives(struct http__text *t, const struct app_snapshot *s)
 {
-	static const char *const states[] = { "serving", "draining", "missing", "gone", NULL };
+	static const char *const states[] = {
+		"serving", "draining", "missing", "lost", "gone", NULL
+	};
 	static const char *const healths[] = { "good",      "resetting", "away",    "failed",
 					       "read_only", "dead",      "missing", NULL };
 

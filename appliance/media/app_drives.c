@@ -198,6 +198,29 @@ int app_drive_offer(struct nvme_drive *drive, struct nvme_dma *dma, uint64_t tag
 
 /* ---- in the order of the store ------------------------------------------------------------ */
 
+/* Returns the newest set of drives that any drive found here names, or NULL. */
+static const struct meta_set *newest_set(const struct app_found *found, uint32_t count)
+{
+	const struct meta_set *newest = NULL;
+
+	ASSERT(count <= META_DRIVES_MAX);
+	for (uint32_t i = 0; i < count; i++)
+		if (found[i].set.ndrives && (!newest || found[i].set.number > newest->number))
+			newest = &found[i].set;
+	return newest;
+}
+
+/* The store does not want back what it counts as lost: such a drive may not know that. */
+static void find_lost(struct app_found *found, uint32_t count)
+{
+	const struct meta_set *set = newest_set(found, count);
+
+	ASSERT(count <= META_DRIVES_MAX);
+	for (uint32_t i = 0; set && i < count; i++)
+		if (found[i].kind == APP_FOUND_STORE && found[i].place < set->ndrives)
+			found[i].gone |= set->lost[found[i].place] || set->gone[found[i].place];
+}
+
 static uint32_t rank(const struct app_found *f)
 {
 	ASSERT(f->kind != APP_FOUND_STORE || f->place < UINT32_MAX);
@@ -224,8 +247,8 @@ static void swap(struct nvme_drive **drive, char (*name)[APP_CONF_TEXT_MAX],
 static void tell_dropped(const char *name, const struct app_found *found)
 {
 	if (!found->err && !found->gone)
-		log_warn("WEKA-209: %s: has no superblock and is not used: allow_missing lets "
-			 "the store serve without it",
+		log_warn("WEKA-209: %s: has no superblock and is not used: the store serves "
+			 "without a drive that is missing",
 			 name);
 	else if (found->err)
 		log_error("WEKA-210: %s: cannot be read: %s: not used; if it was removed from "
@@ -290,7 +313,8 @@ static void spread(struct nvme_drive **drive, char (*name)[APP_CONF_TEXT_MAX],
 		   const struct app_missing *missing)
 {
 	const uint32_t last = missing->drive < META_DRIVES_MAX ? missing->drive : 0;
-	const uint32_t places = max_u32(found[*stores - 1].place, last) + 1;
+	const uint32_t known = missing->copies > 1 ? newest_set(found, *stores)->ndrives : 0;
+	const uint32_t places = max_u32(max_u32(found[*stores - 1].place, last) + 1, known);
 
 	ASSERT(*stores > 0 && *stores <= *count);
 	for (uint32_t i = 1; i < *stores; i++)
@@ -306,18 +330,9 @@ static void spread(struct nvme_drive **drive, char (*name)[APP_CONF_TEXT_MAX],
 	*stores = places;
 	if (missing->drive < META_DRIVES_MAX)
 		memcpy(name[missing->drive], missing->name, sizeof(missing->name));
-}
-
-/* Returns the newest set of drives that any drive found here names, or NULL. */
-static const struct meta_set *newest_set(const struct app_found *found, uint32_t count)
-{
-	const struct meta_set *newest = NULL;
-
-	ASSERT(count <= META_DRIVES_MAX);
-	for (uint32_t i = 0; i < count; i++)
-		if (found[i].set.ndrives && (!newest || found[i].set.number > newest->number))
-			newest = &found[i].set;
-	return newest;
+	for (uint32_t d = 0; d < known; d++) /* as the store keeps them */
+		if (!drive[d])
+			memcpy(name[d], newest_set(found, *stores)->name[d], META_DRIVE_NAME);
 }
 
 static bool is_found(const struct app_found *found, uint32_t count, uint32_t place)
@@ -338,7 +353,7 @@ uint32_t app_drives_missing(const struct meta_set *set, const struct app_found *
 	ASSERT(set->ndrives <= META_DRIVES_MAX);
 	app_drive_name(name ? name : "", kept);
 	for (uint32_t d = set->ndrives; d-- > 0;) {
-		if (set->gone[d] || is_found(found, count, d))
+		if (set->gone[d] || set->lost[d] || is_found(found, count, d))
 			continue;
 		missing = d;
 		if (name && strcmp(set->name[d], kept) == 0)
@@ -370,6 +385,16 @@ static int refuse_other(const char *name, const struct app_found *found, uint32_
 			 name, missing, *set->name[missing] ? set->name[missing] : "without a name",
 			 missing);
 	return -ENODEV;
+}
+
+/* A drive of a store of two copies is missing: one that says nothing may be it, wiped. */
+static bool may_be_lost(const struct app_found *found, uint32_t count)
+{
+	const struct meta_set *set = newest_set(found, count);
+
+	ASSERT(!set || set->ndrives <= META_DRIVES_MAX);
+	return set && set->copies > 1 &&
+	       app_drives_missing(set, found, count, NULL) < META_DRIVES_MAX;
 }
 
 /* Identifies each.  One that cannot be read is left to the mount if another belongs to a store. */
@@ -423,7 +448,9 @@ int app_drives_sort_without(struct nvme_drive **drive, char (*name)[APP_CONF_TEX
 				       why_size);
 	if (err)
 		return err;
-	drop_gone(drive, name, found, count, *missing->allow);
+	find_lost(found, *count);
+	missing->copies = newest_set(found, *count) ? newest_set(found, *count)->copies : 1;
+	drop_gone(drive, name, found, count, *missing->allow || may_be_lost(found, *count));
 	for (uint32_t i = 0; i < *count && !err; i++)
 		if (found[i].kind == APP_FOUND_STORE)
 			err = app_drive_prove(drive[i], &found[i]);

@@ -7,6 +7,7 @@
 
 #include "appliance/conf/app_conf.h"
 #include "meta/meta.h"
+#include "meta/meta_set.h"
 #include "nvme/nvme.h"
 
 enum app_found_kind {

@@ -25,7 +25,9 @@
  *      gives no blocks for new data).
  *      For a missing drive only blocks in the overlay can be read.
  *  (7) A log write or flush that a dead drive did not take is never repeated: the log continues
- *      with the copy on the other drive (meta_log.c (10)).
+ *      with the copy on the other drive (meta_log.c (10)).  The same applies to every write and
+ *      flush of a store with two copies, and to errors of a drive that lives, unless they may pass:
+ *      the store goes on without that drive (meta_pair.c) [test_app_pair].
  */
 #include "appliance/media/app_media.h"
 
@@ -326,13 +328,21 @@ static wk_cold int error_of(int status, bool to_store)
 	}
 }
 
+/* The drive has tried for good: the same write would fail again. */
+static bool does_not_pass(int status)
+{
+	ASSERT(status < 0);
+	return status == -ENODEV || status == -EIO || status == -ENODATA || status == -EROFS;
+}
+
 /* (7) */
 static wk_cold bool goes_without(struct app_media *md, const struct app_io *io)
 {
-	const bool yes = io->meta->spare && io->nvme.status == -ENODEV;
+	const bool hasty = io->meta->hasty && does_not_pass(io->nvme.status);
+	const bool yes = hasty || (io->meta->spare && io->nvme.status == -ENODEV);
 
 	ASSERT(io->meta && io->nvme.status);
-	if (yes && io->nvme.op == NVME_WRITE)
+	if (yes && !hasty && io->nvme.op == NVME_WRITE)
 		md->log_lost |= 1ull << io->drive;
 	ASSERT(!yes || io->nvme.op != NVME_READ); /* (7) */
 	return yes;

@@ -27,6 +27,8 @@ struct app_io {
 	uint32_t tries;       /* how often it came back to be retried   */
 	bool failed;          /* it failed, and nobody is told: app_patience.c */
 	bool quiet;           /* its error is not reported: a probe */
+	bool turned;          /* a read that failed was sent to the second copy */
+	bool doubled;         /* a write of which another drive gets the same */
 	struct list link;     /* while the queue is full, or free slots */
 };
 

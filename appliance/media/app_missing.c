@@ -38,7 +38,7 @@ static uint32_t other_missing(const struct meta_set *set, const struct app_found
 {
 	ASSERT(set->ndrives <= META_DRIVES_MAX && but < META_DRIVES_MAX);
 	for (uint32_t d = 0; d < set->ndrives; d++)
-		if (d != but && !set->gone[d] && !is_there(found, count, d))
+		if (d != but && !set->gone[d] && !set->lost[d] && !is_there(found, count, d))
 			return d;
 	return META_DRIVES_MAX;
 }
@@ -130,4 +130,28 @@ void app_missing_way_out(const struct app_missing *missing, const struct app_con
 			       "; if it is lost: allow_missing = %s serves the files on the other "
 			       "drives, read only; wekactl check --salvage DIR copies them",
 			       conf->drive[at]);
+}
+
+bool app_missing_puts_off(struct app_missing *missing, struct app_conf *conf, uint32_t at, int err,
+			  char *why)
+{
+	ASSERT(err < 0 && at < conf->ndrives);
+	app_missing_way_out(missing, conf, at, why);
+	if (missing->put_off || conf->ndrives == 1 || *missing->allow)
+		return false;
+	missing->put_off = err;
+	memcpy(missing->put_off_why, why, sizeof(missing->put_off_why));
+	conf->ndrives--;
+	memmove(conf->drive[at], conf->drive[at + 1],
+		(conf->ndrives - at) * sizeof(conf->drive[0]));
+	return true;
+}
+
+int app_missing_put_off(const struct app_missing *missing, int err, char *why)
+{
+	ASSERT(missing->put_off <= 0 && err <= 0);
+	if (missing->put_off == 0 || (err == 0 && missing->copies > 1))
+		return err;
+	memcpy(why, missing->put_off_why, sizeof(missing->put_off_why));
+	return missing->put_off;
 }

@@ -17,6 +17,9 @@ struct app_missing {
 	uint64_t nblocks;
 	char name[META_DRIVE_NAME]; /* as the store keeps it; "": it has none */
 	bool left_out;              /* a drive of the configuration could not be opened */
+	int put_off;                /* a drive could not be opened: why; 0: all were, and: */
+	char put_off_why[APP_CONF_WHY];
+	uint32_t copies; /* of each block in the store: with 2 it serves without one */
 };
 
 /**
@@ -34,6 +37,15 @@ must_check int app_missing_find(struct app_missing *missing, const struct meta_s
  * app_missing_find() checks whether it is the drive that may be missing. */
 must_check bool app_missing_leaves_out(struct app_missing *missing, struct app_conf *conf,
 				       uint32_t at, const char *why);
+
+/* Drive `at` of the configuration cannot be opened, for the reason in err and `why` (APP_CONF_WHY).
+ * The others decide whether the store can do without it: it is removed from *conf.  Returns false,
+ * with the way out in `why`, if there are no others, or another drive was put off before. */
+must_check bool app_missing_puts_off(struct app_missing *missing, struct app_conf *conf,
+				     uint32_t at, int err, char *why);
+/* When the others have been looked at, with this result: returns it, or why the store does need the
+ * drive that could not be opened. */
+must_check int app_missing_put_off(const struct app_missing *missing, int err, char *why);
 
 /* The same at the end of a failed start: adds to `why` what the operator can do. */
 void app_missing_way_out(const struct app_missing *missing, const struct app_conf *conf,

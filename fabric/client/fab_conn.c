@@ -226,6 +226,8 @@ int fab_submit(struct fab_conn *conn, struct fab_call *call)
 	if (unlikely(err))
 		return err;
 	slot->id = (conn->sequence + 1) << 16 | i;
+	if (unlikely(call->doubt))
+		slot->id |= FAB_ID_AGAIN;
 	if (call->change.number)
 		slot->id = fab__change_id(&call->change);
 	fab__hdr_build(&slot->tx.hdr, (uint8_t)call->type, slot->id);

@@ -34,6 +34,8 @@ static struct fab_slot *slot_find(struct fab_conn *conn, uint64_t id)
 	DASSERT(conn->at == CONN_OPEN);
 	if (i & FAB_ID_CHANGE)
 		i = conn->change_at[i & FAB_ID_SLOT];
+	else
+		i &= ~FAB_ID_AGAIN; /* a read in doubt */
 	if (i >= conn->limits.credits || conn->slots[i].id != id || !conn->slots[i].call)
 		return NULL;
 	return &conn->slots[i];

@@ -103,6 +103,13 @@ void fab__piece_build(struct fab_hdr_wire *out, uint8_t type, uint64_t request_i
 	memcpy(out->small, &p, sizeof(p));
 }
 
+bool fab_req_doubts(const struct fab_req *req)
+{
+	ASSERT(req->type >= FAB_PING && req->type < FAB_TYPE_END);
+	return (req->id & (FAB_ID_CHANGE | FAB_ID_AGAIN)) == FAB_ID_AGAIN &&
+	       (req->type == FAB_READ || req->type == FAB_READ_BATCH);
+}
+
 bool fab_req_change(const struct fab_req *req, struct fab_change *out)
 {
 	if (likely(!(req->id & FAB_ID_CHANGE)) || !req->session->client ||

@@ -61,6 +61,7 @@ bool meta__check_begin(struct meta_scrub *s)
 		.block = x->block % META_CHUNK_BLOCKS,
 	};
 	ASSERT(s->cur.shard < s->m->nshards);
+	s->heal.tried = 0;
 	s->check = *x;
 	s->checking = true;
 	s->suspect_tail++;
@@ -294,8 +295,9 @@ static enum meta_scrub_next list_step(struct meta_scrub *s)
 bool meta_scrub_has_errand(const struct meta_scrub *s)
 {
 	ASSERT(s->suspect_head - s->suspect_tail <= META__SUSPECTS);
-	return s->has_line || s->naming.on || s->checking || s->listed || s->sweeping ||
-	       s->suspect_head != s->suspect_tail || meta__has_suspect_page(s);
+	return s->heal.stage != HEAL_NONE || s->has_line || s->naming.on || s->checking ||
+	       s->listed || s->sweeping || s->suspect_head != s->suspect_tail ||
+	       meta__has_suspect_page(s);
 }
 
 bool meta__errand_step(struct meta_scrub *s, enum meta_scrub_next *out)

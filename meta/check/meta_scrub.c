@@ -23,6 +23,7 @@
  *      [test_meta_damage:files_on_a_drive_that_has_failed_are_unreachable_and_no_line_names_them].
  */
 #include "meta/check/meta_scrub.h"
+#include "base/num.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -43,7 +44,7 @@ int meta_scrub_create(struct meta_scrub **out, struct meta *m)
 		free(s);
 		return -ENOMEM;
 	}
-	if (meta__damages_init(&s->damages)) {
+	if (meta__damages_init(&s->damages) || meta__heal_init(s)) {
 		meta_scrub_destroy(s);
 		return -ENOMEM;
 	}
@@ -60,6 +61,8 @@ void meta_scrub_destroy(struct meta_scrub *s)
 	if (!s)
 		return;
 	s->m->scrub = NULL;
+	s->heal.stage = HEAL_NONE;
+	meta__heal_fini(s);
 	meta__damages_fini(&s->damages);
 	free(s->page[0].bytes);
 	free(s);
@@ -199,7 +202,7 @@ static bool next_run(const struct meta_scrub *s, const struct meta__extent *x, u
 static bool next_near_run(struct meta_scrub *s, const struct meta__extent *x, uint32_t *block)
 {
 	while (next_run(s, x, block, &s->run)) {
-		if (likely(!(s->unreachable >> META_BADDR_DRIVE(s->run.baddr) & 1)))
+		if (likely(meta__heal_reaches(s, s->run.baddr)) || meta__heal_twin(s, s->run.baddr))
 			return true;
 		found_file(s, META_DAMAGE_UNREACHABLE, *block, &s->run, crc_at(x, *block));
 		if (!s->checking)
@@ -226,14 +229,47 @@ static bool clip(struct meta_scrub *s, uint32_t block)
 	return true;
 }
 
+/* Turns to the copy of the run that is read next.  False: both were, or cannot be. */
+static bool take_copy(struct meta_scrub *s, uint32_t block)
+{
+	uint64_t twin;
+
+	ASSERT(block < META_CHUNK_BLOCKS && s->run.nblocks > 0);
+	if (likely(s->m->copies < 2))
+		return true;
+	s->cur.twin &= block < s->cur.twin_until;
+	if (!s->cur.twin) {
+		if (meta__heal_reaches(s, s->run.baddr))
+			return true;
+		s->cur.twin = true;
+		s->cur.twin_until = block + s->run.nblocks;
+	}
+	s->run.nblocks = min_u32(s->run.nblocks, s->cur.twin_until - block);
+	twin = meta__heal_twin(s, s->run.baddr);
+	s->run.baddr = twin ? twin : s->run.baddr;
+	return twin != 0;
+}
+
+/* Finds the next run to be read.  False: there is none in this chunk. */
+static bool next_copy(struct meta_scrub *s, const struct meta__extent *x, uint32_t *block)
+{
+	ASSERT(!s->reading);
+	while (next_near_run(s, x, block) && clip(s, *block)) {
+		if (take_copy(s, *block))
+			return true;
+		s->cur.block = *block + s->run.nblocks;
+		s->cur.twin = false;
+	}
+	return false;
+}
+
 /* Returns true if something of this chunk must be read, or was found.  False: nothing more. */
 static bool chunk(struct meta_scrub *s, const void *value, uint32_t len, enum meta_scrub_next *out)
 {
 	struct meta__extent x;
 	uint32_t block;
 
-	if (meta__extent_parse(value, len, &x) != 0 || !next_near_run(s, &x, &block) ||
-	    !clip(s, block))
+	if (meta__extent_parse(value, len, &x) != 0 || !next_copy(s, &x, &block))
 		return false;
 	if (block != s->cur.block || s->run.baddr != s->cur.doubt_baddr ||
 	    crc_at(&x, block) != s->cur.doubt_crc)
@@ -246,6 +282,8 @@ static bool chunk(struct meta_scrub *s, const void *value, uint32_t len, enum me
 	}
 	ASSERT(s->cur.doubt_fails < FAILS);
 	ASSERT(s->run.nblocks <= META_SCRUB_BLOCKS_MAX); /* (4) */
+	if (s->cur.doubt_fails > 0)
+		meta__heal_hold(s);
 	if (s->cur.doubt_fails > 0 || block < s->cur.single_until)
 		s->run.nblocks = 1;
 	for (uint32_t i = 0; i < s->run.nblocks; i++)
@@ -267,6 +305,21 @@ static void doubt(struct meta_scrub *s, uint32_t i, bool unreadable)
 	s->cur.doubt_unreadable = unreadable;
 	s->cur.doubt_fails++;
 	ASSERT(s->cur.doubt_fails <= FAILS);
+	if (!meta__heal_block(s, s->cur.doubt_baddr, s->cur.doubt_crc))
+		meta__heal_let_go(s);
+}
+
+/* The first n blocks of the run are good: their second copies come next, or what is behind them. */
+static void are_good(struct meta_scrub *s, uint32_t n)
+{
+	ASSERT(s->heal.stage == HEAL_NONE);
+	ASSERT(n > 0 && n <= s->run.nblocks);
+	meta__heal_let_go(s);
+	s->cur.doubt_fails = 0;
+	s->stat.blocks += s->checking || s->cur.twin ? 0 : n;
+	s->cur.twin = s->m->copies > 1 && !s->cur.twin;
+	s->cur.twin_until = s->cur.block + n;
+	s->cur.block += s->cur.twin ? 0 : n;
 }
 
 static void blocks_done(struct meta_scrub *s, const uint8_t *bytes, int status)
@@ -279,13 +332,14 @@ static void blocks_done(struct meta_scrub *s, const uint8_t *bytes, int status)
 			return; /* it is unknown which one */
 		}
 		if (status || crc32c(bytes + (size_t)i * BLOCK_SIZE, BLOCK_SIZE) != s->crc[i]) {
-			doubt(s, i, status != 0);
+			if (i > 0)
+				are_good(s, i); /* this one is read again, at the head of a run */
+			else
+				doubt(s, i, status != 0);
 			return;
 		}
-		s->stat.blocks += !s->checking;
-		s->cur.block++;
-		s->cur.doubt_fails = 0;
 	}
+	are_good(s, s->run.nblocks);
 }
 
 void meta_scrub_done(struct meta_scrub *s, const void *bytes, int status)
@@ -293,8 +347,11 @@ void meta_scrub_done(struct meta_scrub *s, const void *bytes, int status)
 	ASSERT(!s->reading_head || s->run.nblocks == 1);
 	ASSERT(s->reading);
 	s->reading = false;
-	if (status == -EAGAIN) {
+	if (s->heal.stage == HEAL_READING) {
+		meta__heal_read(s, bytes, status);
+	} else if (status == -EAGAIN) {
 		s->reading_head = false;
+		meta__heal_let_go(s);
 	} else if (s->reading_head) {
 		s->reading_head = false;
 		meta__scrub_head_done(s, bytes, status);
@@ -311,6 +368,7 @@ static void go_to(struct meta_scrub *s, const struct meta_key *key)
 {
 	s->cur.at = *key;
 	s->cur.block = s->cur.single_until = s->cur.doubt_fails = 0;
+	s->cur.twin = false;
 	ASSERT(s->cur.shard < s->m->nshards || s->cur.shard == s->m->nshards);
 }
 
@@ -383,6 +441,7 @@ static void round_begin(struct meta_scrub *s)
 	s->lost_count = 0;
 	s->stat.bad_pages = s->stat.bad_blocks = 0;
 	s->stat.unreachable_pages = s->stat.unreachable_blocks = 0;
+	s->heal.tried = 0;
 	meta__scrub_heads_begin(s);
 	go_to(s, &first);
 	for (uint32_t i = 0; i < META_PAGE_LEVELS_MAX; i++) { /* good pages are read again */
@@ -457,6 +516,8 @@ static enum meta_scrub_next next_of(struct meta_scrub *s, bool round)
 {
 	enum meta_scrub_next next;
 
+	if (meta__heal_step(s, &next))
+		return next;
 	if (s->has_line) {
 		s->has_line = false;
 		return META_SCRUB_FOUND;

@@ -20,9 +20,11 @@
 struct meta__scrub_page {
 	uint64_t baddr, gen; /* 0: none */
 	uint32_t shard;
-	bool unreadable;   /* when it failed last */
-	uint32_t fails;    /* 0: bytes are good */
-	uint64_t seen_gen; /* counted already   */
+	bool unreadable;     /* when it failed last */
+	uint32_t fails;      /* 0: bytes are good */
+	uint32_t twin_fails; /* of its second copy */
+	bool both;           /* that is good, too, or cannot be read, or helped */
+	uint64_t seen_gen;   /* counted already   */
 	uint64_t seen_baddr;
 	uint8_t *bytes;
 };
@@ -87,11 +89,28 @@ struct meta__scrub_cursor {
 	uint32_t shard;
 	struct meta_key at;
 	uint32_t block;
+	bool twin; /* second copies are read, of the blocks up to: */
+	uint32_t twin_until;
 	uint32_t single_until; /* blocks below are read one by one: one of them cannot be */
 	/* a block that did not match, or could not be read */
 	uint64_t doubt_baddr;
 	uint32_t doubt_crc, doubt_fails;
 	bool doubt_unreadable;
+};
+
+/* meta_scrub_heal.c */
+enum meta__heal_stage { HEAL_NONE, HEAL_OTHER, HEAL_READING, HEAL_WRITE, HEAL_WRITING };
+
+struct meta__scrub_heal {
+	enum meta__heal_stage stage;
+	bool page;
+	bool held;           /* a read epoch is */
+	uint64_t bad, other; /* places of the damaged copy, and of the other one */
+	uint32_t nblocks, crc;
+	struct meta__page_want want;
+	uint64_t tried; /* the damaged place that was last written, or could not be helped */
+	uint64_t epoch;
+	uint8_t *bytes; /* a page */
 };
 
 struct meta__suspect {
@@ -113,6 +132,8 @@ struct meta_scrub {
 	struct meta__scrub_cursor cur;
 	/* reads in progress */
 	bool reading, reading_page, reading_head;
+	bool reading_twin; /* of a page, its second copy */
+	struct meta__scrub_heal heal;
 	struct meta_run run;
 	struct meta__page_want want;
 	uint32_t crc[META_SCRUB_BLOCKS_MAX];
@@ -186,6 +207,23 @@ enum meta_scrub_next meta__scrub_name_step(struct meta_scrub *s);
 void meta__scrub_name_list(struct meta_scrub *s, uint32_t entry);
 /* The walk for names is over: the next of those that have none.  False: there is no more. */
 bool meta__scrub_name_none(struct meta_scrub *s);
+
+/* ---- meta_scrub_heal.c -------------------------------------------------------------- */
+
+must_check int meta__heal_init(struct meta_scrub *s);
+void meta__heal_fini(struct meta_scrub *s);
+/* Can this place be read?  And where is its other copy that can?  0: there is none. */
+bool meta__heal_reaches(const struct meta_scrub *s, uint64_t baddr);
+uint64_t meta__heal_twin(const struct meta_scrub *s, uint64_t baddr);
+/* Before a place is read in doubt; and when it was good, or cannot be mended. */
+void meta__heal_hold(struct meta_scrub *s);
+void meta__heal_let_go(struct meta_scrub *s);
+/* A copy is damaged.  True: the other one is looked at. */
+bool meta__heal_block(struct meta_scrub *s, uint64_t bad, uint32_t crc);
+bool meta__heal_page(struct meta_scrub *s, uint64_t bad, const struct meta__page_want *want);
+/* The next step of that.  False: nothing is being mended. */
+bool meta__heal_step(struct meta_scrub *s, enum meta_scrub_next *out);
+void meta__heal_read(struct meta_scrub *s, const void *bytes, int status);
 
 /* ---- meta_errand.c ------------------------------------------------------------------ */
 

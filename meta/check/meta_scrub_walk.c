@@ -107,13 +107,27 @@ static void miss(struct meta_scrub *s, struct meta__scrub_page *p,
 		s->damages.overflow++;
 }
 
-static enum meta__scrub_walk read_page(struct meta_scrub *s, const struct meta__page_want *want)
+static enum meta__scrub_walk read_page(struct meta_scrub *s, const struct meta__page_want *want,
+				       uint64_t from)
 {
 	ASSERT(!s->reading);
+	ASSERT(from != 0);
+	ASSERT(s->heal.stage == HEAL_NONE);
 	s->want = *want;
-	s->run = (struct meta_run){ .baddr = want->baddr, .nblocks = META_PAGE_BLOCKS };
+	s->run = (struct meta_run){ .baddr = from, .nblocks = META_PAGE_BLOCKS };
 	s->reading_page = true;
 	return SCRUB_READ;
+}
+
+/* Returns where the second copy of a page that is good is to be read, or 0. */
+static uint64_t other_copy(const struct meta_scrub *s, const struct meta__scrub_page *p,
+			   const struct meta__page_want *want, bool verify)
+{
+	ASSERT(p->fails == 0);
+	ASSERT(is_ours(p, want));
+	if (s->m->copies < 2 || p->both || !verify)
+		return 0;
+	return meta__heal_twin(s, want->baddr);
 }
 
 /* The bytes of the page that is wanted.  NULL: read it, or it is damaged (in *how). */
@@ -123,21 +137,35 @@ static const uint8_t *bytes_of(struct meta_scrub *s, const struct meta__page_wan
 	struct meta__scrub_page *p = &s->page[want->level];
 	const struct meta__frame *f = frame_of(s->m, want);
 	bool ours = is_ours(p, want);
+	uint64_t from = want->baddr;
 
 	ASSERT(want->level < META_PAGE_LEVELS_MAX);
 	ASSERT(p->fails <= FAILS || !ours);
 	if (f && (f->state != FRAME_CLEAN || !verify))
 		return f->page; /* newer than the drive, or not compared with it */
-	if (ours && p->fails == 0)
-		return p->bytes;
-	if (s->unreachable >> META_BADDR_DRIVE(want->baddr) & 1) {
+	s->reading_twin = false;
+	if (ours && p->fails == 0) {
+		from = other_copy(s, p, want, verify);
+		if (!from)
+			return p->bytes;
+		s->reading_twin = true;
+		if (p->twin_fails > 0)
+			meta__heal_hold(s);
+		*how = read_page(s, want, from);
+		return NULL;
+	}
+	if (!meta__heal_reaches(s, want->baddr))
+		from = meta__heal_twin(s, want->baddr);
+	if (!from) {
 		if (verify)
 			miss(s, p, want, key);
 		*how = SCRUB_DAMAGED;
 		return f ? f->page : NULL;
 	}
 	if (!ours || p->fails < FAILS) {
-		*how = read_page(s, want);
+		if (ours && p->fails > 0)
+			meta__heal_hold(s);
+		*how = read_page(s, want, from);
 		return NULL;
 	}
 	if (verify) /* (2) */
@@ -155,7 +183,8 @@ static enum meta__scrub_walk judge(struct meta_scrub *s, const struct meta__page
 
 	ASSERT(s->page_checking);
 	ASSERT(want->level == suspect->level);
-	if (want->baddr == suspect->baddr && want->gen == suspect->gen && !frame_of(s->m, want))
+	if (want->baddr == suspect->baddr && want->gen == suspect->gen &&
+	    (!frame_of(s->m, want) || s->m->copies > 1))
 		(void)bytes_of(s, want, lo, true, &how);
 	return how;
 }
@@ -235,6 +264,26 @@ static void count(struct meta_scrub *s, struct meta__scrub_page *p)
 	s->stat.pages++;
 }
 
+/* The second copy of a page that is good. */
+static void twin_done(struct meta_scrub *s, const void *bytes, int status)
+{
+	const struct meta__page_want *want = &s->want;
+	struct meta__scrub_page *p = &s->page[want->level];
+	bool good = status == 0;
+
+	ASSERT(is_ours(p, want) && p->fails == 0);
+	ASSERT(s->m->copies > 1 && !p->both);
+	if (good) { /* copied first, as below */
+		memcpy(s->heal.bytes, bytes, META_PAGE_BYTES);
+		good = !meta__page_check(s->heal.bytes, want);
+	}
+	p->twin_fails = good ? 0 : p->twin_fails + 1;
+	p->both = good || p->twin_fails == FAILS;
+	s->stat.doubts += !good;
+	if (good || !meta__heal_page(s, s->run.baddr, want))
+		meta__heal_let_go(s);
+}
+
 void meta__scrub_page_done(struct meta_scrub *s, const void *bytes, int status)
 {
 	const struct meta__page_want *want = &s->want;
@@ -243,8 +292,13 @@ void meta__scrub_page_done(struct meta_scrub *s, const void *bytes, int status)
 
 	ASSERT(want->level < META_PAGE_LEVELS_MAX);
 	ASSERT(!s->reading);
+	if (s->reading_twin) {
+		twin_done(s, bytes, status);
+		return;
+	}
 	if (!is_ours(p, want))
-		p->fails = 0;
+		p->fails = p->twin_fails = 0;
+	p->both = s->run.baddr != want->baddr; /* the first cannot be read */
 	p->baddr = want->baddr;
 	p->gen = want->gen;
 	p->shard = want->shard;
@@ -254,6 +308,8 @@ void meta__scrub_page_done(struct meta_scrub *s, const void *bytes, int status)
 	}
 	p->unreadable = status != 0;
 	p->fails = good ? 0 : p->fails + 1;
+	if (good || p->fails < 2 || !meta__heal_page(s, s->run.baddr, want))
+		meta__heal_let_go(s);
 	if (good && !s->naming.on && !s->cur.names_only && !meta_scrub_has_errand(s))
 		count(s, p);
 	else if (!good)

@@ -28,6 +28,7 @@
  *      most of the latter, so that their zones soon die whole, and would leave holes among leaves.
  *      Only when no zone is free that either could open do they share an open zone; a zone with
  *      both is valid, but expensive to collect.
+ *  (8) In a store of two copies all of this counts groups, not zones: meta_pair.c (6).
  *  (7) Files never fill the spare zones, conf.spare_percent of all.  These need not be empty: dead
  *      blocks occupy them, so that a zone that must be collected has fewer live blocks (for the
  *      effect see bench/RESULTS.md, "Files that come and go").  The limit counts blocks of files,
@@ -35,7 +36,7 @@
  *      [test_meta_statfs:files_never_fill_the_spare_zones_and_what_is_dead_does].
  */
 #include "meta/engine/meta_ops.h"
-#include "meta/meta_store.h"
+#include "meta/engine/meta_pair.h"
 
 #include <errno.h>
 
@@ -68,7 +69,7 @@ static void supply_make(struct meta__supply *s, uint64_t want)
 void meta__supply_join(struct meta *m, uint32_t drive)
 {
 	struct meta__zones *z = m->zones;
-	uint64_t blocks = (uint64_t)z->geo.nzones * z->geo.zone_blocks;
+	uint64_t blocks = (uint64_t)z->geo.nzones * z->geo.zone_blocks / m->copies;
 
 	ASSERT(drive < META_DRIVES_MAX);
 	supply_make(&z->data[drive], min_u64(DATA_AHEAD_BLOCKS, blocks / 64));
@@ -77,7 +78,7 @@ void meta__supply_join(struct meta *m, uint32_t drive)
 void meta__supply_init(struct meta *m)
 {
 	struct meta__zones *z = m->zones;
-	uint64_t blocks = (uint64_t)z->geo.nzones * z->geo.zone_blocks;
+	uint64_t blocks = (uint64_t)z->geo.nzones * z->geo.zone_blocks / m->copies;
 	const uint64_t ahead = min_u64(PAGE_AHEAD, blocks / 64);
 
 	supply_make(&z->moved, 0);
@@ -90,9 +91,18 @@ void meta__supply_init(struct meta *m)
 
 /* ---- how much must be left (2) --------------------------------------------- */
 
-static uint32_t log_copies(const struct meta *m)
+/* Returns the groups that the log may take, and those that it has: (8). */
+static uint32_t log_groups_max(const struct meta *m)
 {
-	return m->zones->geo.drives_serving < META__LOG_COPIES ? 1 : META__LOG_COPIES;
+	const struct meta__geo *g = &m->zones->geo;
+	const uint32_t copies = g->drives_serving < META__LOG_COPIES ? 1 : META__LOG_COPIES;
+
+	return meta__groups_of(m, g->log_zones_max * copies);
+}
+
+static uint32_t log_groups(const struct meta *m)
+{
+	return meta__groups_of(m, m->zones->log_count);
 }
 
 uint32_t meta__zones_of_reserve(const struct meta *m)
@@ -107,16 +117,15 @@ uint32_t meta__zones_of_reserve(const struct meta *m)
 
 uint32_t meta__zone_reserve(const struct meta *m, bool data)
 {
-	const struct meta__zones *z = m->zones;
-	const uint32_t log_zones = z->geo.log_zones_max * log_copies(m);
+	const uint32_t log_max = log_groups_max(m), log = log_groups(m);
 	uint32_t need = meta__zones_of_reserve(m);
 
-	if (z->log_count < log_zones)
-		need += log_zones - z->log_count;
+	if (log < log_max)
+		need += log_max - log;
 	if (!data)
 		return need + 1;
-	return z->drain_zones +
-	       max_u32(need + 3, (uint32_t)div_up((uint64_t)z->geo.zones_serving * 3, 100));
+	return m->zones->drain_zones +
+	       max_u32(need + 3, (uint32_t)div_up((uint64_t)meta__groups_total(m) * 3, 100));
 }
 
 uint32_t meta__zones_kept(const struct meta *m)
@@ -127,14 +136,14 @@ uint32_t meta__zones_kept(const struct meta *m)
 
 bool meta__zone_short(const struct meta *m)
 {
-	return m->zones->free_total < meta__zones_kept(m);
+	return meta__groups_free(m) < meta__zones_kept(m);
 }
 
 static uint32_t zones_for_moved(const struct meta *m)
 {
-	uint32_t reserve = meta__zone_reserve(m, false) - 1;
+	const uint32_t reserve = meta__zone_reserve(m, false) - 1, free = meta__groups_free(m);
 
-	return m->zones->free_total > reserve ? m->zones->free_total - reserve : 0;
+	return free > reserve ? free - reserve : 0;
 }
 
 /* Returns the zones reserved for data to be moved: new data must not use them. */
@@ -149,15 +158,15 @@ static uint32_t zones_claimed(const struct meta *m)
 
 static uint32_t zones_for_data(const struct meta *m)
 {
-	uint32_t reserve = meta__zone_reserve(m, true);
+	uint32_t reserve = meta__zone_reserve(m, true), free = meta__groups_free(m);
 
 	reserve = max_u32(reserve, meta__zone_reserve(m, false) + zones_claimed(m));
-	return m->zones->free_total > reserve ? m->zones->free_total - reserve : 0;
+	return free > reserve ? free - reserve : 0;
 }
 
 int meta__space_ok(const struct meta *m)
 {
-	if (m->zones->free_total >= meta__zone_reserve(m, false))
+	if (meta__groups_free(m) >= meta__zone_reserve(m, false))
 		return 0;
 	return m->above->collection_hopes(m) ? -EBUSY : -ENOSPC;
 }
@@ -175,17 +184,17 @@ static uint64_t zones_of_pages(const struct meta__zones *z)
 static uint32_t spare_zones(const struct meta *m)
 {
 	DASSERT(m->conf.spare_percent < 100);
-	return (uint32_t)div_up((uint64_t)m->zones->geo.zones_serving * m->conf.spare_percent, 100);
+	return (uint32_t)div_up((uint64_t)meta__groups_total(m) * m->conf.spare_percent, 100);
 }
 
 /* Returns the places for data, garbage included, which is collected before -ENOSPC. */
 static uint64_t places_for_data(const struct meta *m)
 {
 	const struct meta__zones *z = m->zones;
-	const uint64_t others = meta__zone_reserve(m, true) - z->drain_zones + z->log_count +
+	const uint64_t others = meta__zone_reserve(m, true) - z->drain_zones + log_groups(m) +
 				zones_of_pages(z) + /* data to be moved counts as live already */
 				spare_zones(m);
-	const uint64_t zones = z->geo.zones_serving;
+	const uint64_t zones = meta__groups_total(m);
 
 	return zones > others ? (zones - others) * (z->geo.zone_end - 1) : 0;
 }
@@ -194,12 +203,12 @@ static uint64_t places_for_data(const struct meta *m)
 void meta__statfs_space(const struct meta *m, struct meta_statfs *out)
 {
 	const struct meta__zones *z = m->zones;
-	const uint32_t zones = z->geo.zones_serving;
-	const uint32_t log_zones = z->geo.log_zones_max * log_copies(m);
-	const uint32_t never = max_u32(log_zones + 4, (zones * 3 + 99) / 100) + spare_zones(m);
+	const uint32_t zones = meta__groups_total(m);
+	const uint32_t never =
+		max_u32(log_groups_max(m) + 4, (zones * 3 + 99) / 100) + spare_zones(m);
 	const uint64_t a_zone = z->geo.zone_end - 1, places = places_for_data(m);
 
-	out->zones_total = zones;
+	out->zones_total = z->geo.zones_serving;
 	out->zones_free = z->free_total;
 	out->blocks_total = zones > never ? (zones - never) * a_zone : 0;
 	out->blocks_free = places > z->live_blocks ? places - z->live_blocks : 0;
@@ -269,14 +278,25 @@ static uint32_t drive_of(const struct meta *m, uint32_t zone)
 	return META_BADDR_DRIVE(meta__geo_zone_baddr(&m->zones->geo, zone));
 }
 
-/* Closes the open and ready zones of this drive, whatever room they have. */
+/* It, or its twin.  META_DRIVES_MAX: it should have one, and has none. */
+static bool is_on(const struct meta *m, uint32_t zone, uint32_t drive)
+{
+	const uint32_t twin = meta__twin(m, zone);
+
+	if (drive == META_DRIVES_MAX)
+		return meta__zone_at(m, zone)->lone;
+	return drive_of(m, zone) == drive ||
+	       (twin != META__ZONE_NONE && drive_of(m, twin) == drive);
+}
+
+/* Closes the open and ready zones of this drive, whatever room they have, and their twins'. */
 static void supply_drop(struct meta *m, struct meta__supply *s, uint32_t drive)
 {
 	struct meta__zones *z = m->zones;
 	const uint32_t unit = is_of_pages(z, s) ? META_PAGE_BLOCKS : 1;
 	struct list *l = s->ready.next;
 
-	if (s->open != META__ZONE_NONE && drive_of(m, s->open) == drive) {
+	if (s->open != META__ZONE_NONE && is_on(m, s->open, drive)) {
 		ASSERT(s->room >=
 		       (z->geo.zone_end - meta__zone_at(m, s->open)->used) / unit); /* (1) */
 		s->room -= (z->geo.zone_end - meta__zone_at(m, s->open)->used) / unit;
@@ -288,7 +308,7 @@ static void supply_drop(struct meta *m, struct meta__supply *s, uint32_t drive)
 		const uint32_t zone = (uint32_t)(at - z->zone);
 
 		l = l->next;
-		if (drive_of(m, zone) != drive)
+		if (!is_on(m, zone, drive))
 			continue;
 		list_del(&at->link);
 		list_init(&at->link);
@@ -329,11 +349,14 @@ void meta__supply_ready(struct meta *m, uint32_t zone)
 	list_push_back(&s->ready, &at->link);
 	if (!meta__drive_takes(m, drive_of(m, zone)))
 		supply_drop(m, s, drive_of(m, zone));
+	else if (at->twin && !meta__drive_takes(m, drive_of(m, meta__twin(m, zone))))
+		supply_drop(m, s, drive_of(m, meta__twin(m, zone)));
 }
 
 void meta__supply_shut(struct meta *m, uint32_t drive)
 {
-	supply_drop(m, &m->zones->data[drive], drive);
+	for (uint32_t d = 0; d < m->zones->geo.ndrives; d++)
+		supply_drop(m, &m->zones->data[d], drive);
 	supply_drop(m, &m->zones->moved, drive);
 	for (uint32_t i = 0; i < META__PAGE_SUPPLIES; i++)
 		supply_drop(m, &m->zones->page[i], drive);
@@ -403,7 +426,7 @@ static bool page_room_is(struct meta *m, struct meta__page_need need)
 	if (s[0].room >= need.leaves && s[1].room >= need.uppers)
 		return true;
 	page_want(m, need);
-	return z->free_total == 0 && s[0].opening + s[1].opening == 0 &&
+	return meta__groups_free(m) == 0 && s[0].opening + s[1].opening == 0 &&
 	       meta__pages_ahead(z) >= (uint64_t)need.leaves + need.uppers;
 }
 
@@ -411,7 +434,7 @@ int meta__page_ready(struct meta *m, struct meta__page_need need, bool collects)
 {
 	const struct meta__zones *z = m->zones;
 	const uint64_t pages = (uint64_t)need.leaves + need.uppers;
-	uint64_t zones = (uint64_t)z->page[0].opening + z->page[1].opening + z->free_total;
+	uint64_t zones = (uint64_t)z->page[0].opening + z->page[1].opening + meta__groups_free(m);
 	uint64_t reach = meta__pages_ahead(z) + zones * z->geo.zone_pages;
 
 	if (pages == 0)

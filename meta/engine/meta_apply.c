@@ -258,7 +258,7 @@ void meta__tx_apply(struct meta *m)
 			move_counters(m);
 			seq = to_log(m); /* (3) */
 			tx->op->seen_seq = seq;
-			tx->op->data_drives = tx->drives_mask;
+			tx->op->data_drives = tx->lone_mask;
 		}
 		DASSERT(!tx->logged || m->home || seq > meta__log_durable(m));
 		change_trees(m, seq);

@@ -134,6 +134,7 @@ void meta__borrow_log(struct meta *m)
 		.dirs = s->dirs,
 	};
 	made->drives_mask = tx->drives_mask;
+	made->lone_mask = tx->lone_mask;
 	made->bytes = meta__record_write(m, made->record, tx->mut, tx->nmut);
 	ASSERT(made->bytes > 0);
 	ASSERT(made->bytes <= META__MADE_BYTES);

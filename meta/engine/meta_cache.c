@@ -47,6 +47,7 @@
  *      another place in the hash.  A plan takes that for a miss; an apply, which knows that its
  *      pages are present, searches again [torture_app_cores].
  */
+#include "meta/engine/meta_pair.h"
 #include "meta/engine/meta_cache.h"
 #include "meta/engine/meta_share.h"
 #include "meta/engine/meta_tree.h"
@@ -698,6 +699,14 @@ static void wake(struct meta *m, struct list *waiters, int status)
 	}
 }
 
+/* It was read from its second copy, though the drive of the first can be read. */
+static bool has_bad_copy(const struct meta *m, const struct meta__frame *f)
+{
+	ASSERT(f->state == FRAME_READING);
+	return unlikely(m->copies > 1) && f->io.turned &&
+	       meta__drive_reads(m, META_BADDR_DRIVE(f->baddr));
+}
+
 void meta__cache_io_done(struct meta *m, struct meta__io *x)
 {
 	struct meta__cache *c = m->cache;
@@ -719,6 +728,7 @@ void meta__cache_io_done(struct meta *m, struct meta__io *x)
 	/* A bit that flipped in transit is corrected by another read. */
 	if (why && !f->again && !x->io.lost) {
 		f->again = true;
+		x->prefers_twin = true;
 		meta__frame_io(m, f, META_IO_READ, META__IO_PAGE_READ);
 		return;
 	}
@@ -728,12 +738,11 @@ void meta__cache_io_done(struct meta *m, struct meta__io *x)
 		list_push_back(&waiters, l);
 		f->fresh++;
 	}
+	if ((why || has_bad_copy(m, f)) && !list_empty(&waiters))
+		m->above->suspect_page(m, &want,
+				       &list_entry(waiters.next, struct meta__waiter, link)->key);
 	if (why) {
 		bad_page(m, f, why);
-		if (!list_empty(&waiters))
-			m->above->suspect_page(
-				m, &want,
-				&list_entry(waiters.next, struct meta__waiter, link)->key);
 		f->fresh = 0;
 		meta__frame_free(m, f);
 		if (unlikely(x->io.lost)) /* a drive that nothing stops: the frame is its own */

@@ -45,6 +45,7 @@
  *  (9) Each drive is marked with the checkpoint before a root records the mark (meta_mark.c)
  *      [test_meta_mark:power_cut_puts_no_drive_behind].
  */
+#include "meta/engine/meta_pair.h"
 #include "meta/engine/meta_lend.h"
 #include "base/num.h"
 
@@ -63,7 +64,8 @@ struct ckpt_root {
 	void *block;
 	bool busy;
 	uint32_t shard;
-	uint32_t copy; /* that is being written */
+	uint32_t copy, written;
+	/* the one that is written now; those that are */ /* that is being written */
 	uint64_t baddr[2];
 };
 
@@ -301,6 +303,8 @@ static void flush_drives(struct meta *m)
 			continue;
 		if (meta__drain_empty(m, d)) /* it may be one that fails */
 			continue;
+		if (m->copies > 1 && !meta__drive_reads(m, d))
+			continue;
 		c->flush[d].kind = META__IO_CKPT;
 		c->flush[d].owner = NULL;
 		c->flush[d].io.op = META_IO_FLUSH;
@@ -330,6 +334,19 @@ static void write_copy(struct meta *m, struct ckpt_root *r)
 	meta__io_want(m, &r->io);
 }
 
+/* Writes the next copy whose drive is not lost.  False: there is no other. */
+static bool write_next_copy(struct meta *m, struct ckpt_root *r)
+{
+	ASSERT(r->copy <= 2);
+	ASSERT(r->busy);
+	while (r->copy < 2 && m->copies > 1 &&
+	       !meta__drive_reads(m, META_BADDR_DRIVE(r->baddr[r->copy])))
+		r->copy++;
+	if (r->copy < 2)
+		write_copy(m, r);
+	return r->copy < 2;
+}
+
 static void write_roots(struct meta *m)
 {
 	struct meta__ckpt *c = m->ckpt;
@@ -347,9 +364,10 @@ static void write_roots(struct meta *m)
 			return;
 		r->busy = true;
 		r->shard = c->next_shard++;
-		r->copy = 0;
+		r->copy = r->written = 0;
 		meta__root_build(m, r->shard, &m->shard[r->shard].frozen, r->block, r->baddr);
-		write_copy(m, r);
+		(void)write_next_copy(m, r); /* one drive of the two serves */
+		ASSERT(r->copy < 2);
 	}
 }
 
@@ -359,9 +377,12 @@ static void root_written(struct meta *m, struct ckpt_root *r)
 
 	ASSERT(r->busy);
 	ASSERT(r->shard < m->nshards);
-	if (r->copy == 0) {
-		r->copy = 1;
-		write_copy(m, r);
+	r->written += r->io.io.status == 0;
+	r->copy++;
+	if (write_next_copy(m, r))
+		return;
+	if (r->written == 0) {
+		fail(m, "write", &r->io.io);
 		return;
 	}
 	ASSERT(s->root_pending);
@@ -441,7 +462,7 @@ void meta__ckpt_io_done(struct meta *m, struct meta__io *x)
 	*in_flight -= 1;
 	if (m->failed)
 		return;
-	if (x->io.status) {
+	if (x->io.status && !meta__drive_lose(m, x->io.drive)) {
 		fail(m, x->io.op == META_IO_FLUSH ? "flush" : "write", &x->io);
 		return;
 	}

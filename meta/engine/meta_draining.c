@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* The drive that is being drained, and the progress: meta_drain.c drains it. */
+/* The drive that is being drained or was lost, and the progress: meta_drain.c empties it. */
 #include "meta/meta_store.h"
 
 uint32_t meta__drain_drive(const struct meta *m)
 {
 	const struct meta__geo *g = &m->zones->geo;
 
-	for (uint32_t d = 0; d < g->ndrives; d++)
+	uint32_t drains = META_DRIVES_MAX;
+
+	for (uint32_t d = 0; d < g->ndrives; d++) {
+		if (g->state[d] == DRIVE_LOST)
+			return d; /* what it had comes first */
 		if (g->state[d] == DRIVE_DRAINS)
-			return d;
-	return META_DRIVES_MAX;
+			drains = d;
+	}
+	return drains;
 }
 
 /* Returns true if the drive is draining and empty: then a failed write to it harms nothing. */

@@ -3,7 +3,7 @@
  * Basics for all parts of the store: its memory, its line about the last error, and the queue of
  * I/O that it wants.
  */
-#include "meta/meta_store.h"
+#include "meta/engine/meta_pair.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -64,18 +64,58 @@ static bool is_must(const struct meta__io *x)
 		x->kind == META__IO_PAGE_WRITE);
 }
 
+static bool is_of_files_or_pages(const struct meta__io *x)
+{
+	return x->kind == META__IO_PAGE_WRITE || x->kind == META__IO_GC;
+}
+
+/* meta_pair.c */
+static void choose_copies(struct meta *m, struct meta__io *x)
+{
+	const bool elsewhere = x->prefers_twin || !meta__drive_reads(m, x->io.drive);
+
+	ASSERT(m->copies > 1);
+	x->turned = x->io.op == META_IO_READ && elsewhere && meta__io_turns(m, x);
+	x->prefers_twin = false;
+	if (x->io.op == META_IO_WRITE && is_of_files_or_pages(x) && meta__io_doubles(m, x))
+		list_push_back(&m->io_wanted, &x->twin.link);
+}
+
 void meta__io_want(struct meta *m, struct meta__io *x)
 {
 	ASSERT(!m->home);
 	ASSERT(x->io.drive < META_DRIVES_MAX);
-	ASSERT(x->io.op == META_IO_FLUSH ||
-	       x->io.block + x->io.nblocks <= m->conf.drive[x->io.drive].nblocks);
 	if (x->io.op == META_IO_WRITE && x->kind != META__IO_LOG && x->kind != META__IO_GC)
 		m->index_blocks += x->io.nblocks;
 	x->io.must = is_must(x);
 	x->io.gone = false;
 	x->io.spare = x->kind == META__IO_LOG ? meta__log_spares(m, x) : x->kind == META__IO_ZONE;
+	x->io.hasty = m->copies > 1 && x->io.must;
+	if (unlikely(m->copies > 1))
+		choose_copies(m, x);
+	ASSERT(x->io.op == META_IO_FLUSH ||
+	       x->io.block + x->io.nblocks <= m->conf.drive[x->io.drive].nblocks);
 	list_push_back(&m->io_wanted, &x->io.link);
+}
+
+struct meta__io *meta__io_back(struct meta *m, struct meta_io *io)
+{
+	struct meta__io *x = io->second ? container_of(io, struct meta__io, twin)
+					: container_of(io, struct meta__io, io);
+
+	ASSERT(!io->second || m->copies > 1);
+	if (likely(m->copies < 2))
+		return x;
+	if (x->out > 0)
+		return meta__io_joined(m, x) ? x : NULL;
+	if (io->status == 0 || io->op != META_IO_READ || io->lost || x->turned)
+		return x;
+	x->turned = true;
+	if (!meta__io_turns(m, x))
+		return x;
+	io->status = 0;
+	list_push_back(&m->io_wanted, &io->link);
+	return NULL;
 }
 
 struct meta_io *meta_io_next(struct meta *m)

@@ -362,7 +362,7 @@ static void take_waiting(struct meta *m)
 		if (made && made->bytes > 0) {
 			if (meta__log_lives(m) && !meta__log_room_made(m, made->bytes))
 				return;
-			op->data_drives = made->drives_mask;
+			op->data_drives = made->lone_mask;
 			take(m, op, made);
 		} else {
 			op->seen_seq = meta__log_last(m); /* all that it has seen came before */

@@ -35,7 +35,7 @@ struct meta__made {
 	struct list link; /* of the borrower's free ones; then of the store's that wait for room */
 	uint32_t bytes;   /* of `record`; 0: nothing was changed */
 	struct meta__part part; /* the shard, and its counters as they are after it */
-	uint64_t drives_mask;
+	uint64_t drives_mask, lone_mask;
 	uint32_t nzones, nchanged, nfresh, ndead;
 	struct {
 		uint32_t zone;

@@ -39,6 +39,7 @@
 #include "meta/engine/meta_fresh.h"
 #include "meta/engine/meta_lend.h"
 #include "meta/engine/meta_log.h"
+#include "meta/engine/meta_pair.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -392,6 +393,8 @@ static void block_flush(struct meta *m, struct log_block *b)
 	for (uint32_t d = 0; d < m->conf.ndrives; d++) {
 		if (!(b->drives_mask >> (d % 64) & 1) || !m->conf.drive[d].volatile_cache)
 			continue;
+		if (m->copies > 1 && !meta__drive_reads(m, d))
+			continue;
 		b->flushing++;
 		meta__io_want(m, &b->flush[d]);
 	}
@@ -605,7 +608,7 @@ static void advance_durable(struct meta *m)
 	while (l->durable + 1 < l->next) {
 		struct log_block *b = block_of(l, l->durable + 1);
 
-		if (b->state != LOG_DURABLE)
+		if (b->state != LOG_DURABLE || m->losing) /* meta_pair.c (3) */
 			break;
 		ASSERT(b->seq == l->durable + 1);
 		note_newest(m, b);
@@ -628,9 +631,17 @@ static wk_cold void log_failed(struct meta *m, const struct meta__io *x)
 }
 
 /* (10): the drive is dead, and the other copy is written, or may yet be. */
-static bool does_without(const struct log_block *b, const struct meta__io *x)
+static bool does_without(struct meta *m, const struct log_block *b, const struct meta__io *x)
 {
-	return x->io.gone && (x->io.op == META_IO_FLUSH || b->written || b->writing > 1);
+	if (x->io.op == META_IO_WRITE && b->written == 0 && b->writing <= 1)
+		return false;
+	return meta__drive_lose(m, x->io.drive) || x->io.gone;
+}
+
+void meta__log_recorded(struct meta *m)
+{
+	ASSERT(!m->losing);
+	advance_durable(m);
 }
 
 void meta__log_io_done(struct meta *m, struct meta__io *x)
@@ -639,7 +650,7 @@ void meta__log_io_done(struct meta *m, struct meta__io *x)
 
 	ASSERT(x->kind == META__IO_LOG);
 	ASSERT(x->io.drive < META_DRIVES_MAX);
-	if (x->io.status && !does_without(b, x)) {
+	if (x->io.status && !does_without(m, b, x)) {
 		log_failed(m, x);
 		return;
 	}

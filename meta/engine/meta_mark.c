@@ -37,8 +37,8 @@ bool meta__has_mark(const struct meta *m, uint32_t drive)
 	const struct meta__zones *z = m->zones;
 
 	ASSERT(drive < META_DRIVES_MAX);
-	return z->geo.zone_count[drive] && z->geo.state[drive] != DRIVE_GONE &&
-	       z->geo.state[drive] != DRIVE_AWAY && m->conf.drive[drive].nblocks &&
+	return z->geo.zone_count[drive] && z->geo.state[drive] < DRIVE_GONE &&
+	       !(m->copies > 1 && m->dead >> drive & 1) && m->conf.drive[drive].nblocks &&
 	       !meta__drain_empty(m, drive);
 }
 

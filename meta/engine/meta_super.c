@@ -15,6 +15,7 @@
  *      leaves of a write in flight, leaves one of them whole.
  */
 #include "meta/meta_store.h"
+#include "meta/meta_set.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -23,7 +24,8 @@
 #define COUNTER_MAX (1ull << 62)
 #define MOUNTS_MAX  (1ull << 31)
 
-#define META__FEATURES (META__FEATURE_DRIVES | META__FEATURE_DRAIN | META__FEATURE_SPREAD)
+#define META__FEATURES                                                                             \
+	(META__FEATURE_DRIVES | META__FEATURE_DRAIN | META__FEATURE_SPREAD | META__FEATURE_COPIES)
 
 /* ---- geometry -------------------------------------------------------------- */
 
@@ -245,7 +247,8 @@ void meta__super_build(const struct meta__super *s, void *block)
 		.format_ns = le64_of((uint64_t)s->format_ns),
 		.incompat = le64_of((s->set ? META__FEATURE_DRIVES : 0) |
 				    (s->drained ? META__FEATURE_DRAIN : 0) |
-				    (s->spread ? META__FEATURE_SPREAD : 0)),
+				    (s->spread ? META__FEATURE_SPREAD : 0) |
+				    (s->copies > 1 ? META__FEATURE_COPIES : 0)),
 		.set = le64_of(s->set),
 		.root_at = { le64_of(s->root_at[0]), le64_of(s->root_at[1]) },
 	};
@@ -258,6 +261,10 @@ void meta__super_build(const struct meta__super *s, void *block)
 		memcpy(d.incompat_name[1], "drained drives", 14);
 	if (s->spread)
 		memcpy(d.incompat_name[2], "spread dirs", 11);
+	if (s->copies > 1) {
+		memcpy(d.incompat_name[3], "two copies", 10);
+		d.copies = le32_of(s->copies);
+	}
 	memcpy(d.drive_state, s->drive_state, sizeof(d.drive_state));
 	for (uint32_t i = 0; i < META__ROOT_ZONES_MAX; i++)
 		for (uint32_t copy = 0; copy < 2; copy++)
@@ -332,10 +339,12 @@ static bool drain_is_sane(const struct meta__super *s)
 {
 	struct meta__geo g;
 	bool any = false, there = false;
+	uint32_t lost = 0;
 
 	for (uint32_t d = 0; d < META_DRIVES_MAX; d++) {
-		if (s->drive_state[d] > DRIVE_GONE || (s->drive_state[d] && d >= s->ndrives))
+		if (s->drive_state[d] > DRIVE_LOST || (s->drive_state[d] && d >= s->ndrives))
 			return false;
+		lost += s->drive_state[d] == DRIVE_LOST;
 		any |= s->drive_state[d] != DRIVE_SERVES;
 		there |= d < s->ndrives && s->drive_state[d] == DRIVE_SERVES;
 	}
@@ -343,6 +352,8 @@ static bool drain_is_sane(const struct meta__super *s)
 		any |= s->root_zone[0][i] || s->root_zone[1][i];
 	if (!any)
 		return true;
+	if (lost >= s->copies)
+		return false;
 	if (!s->drained || !s->set || !there)
 		return false;
 	meta__geo_of(&g, s);
@@ -374,6 +385,8 @@ static bool super_is_sane(const struct meta__super *s)
 		    s->drive_nblocks[i] >= (uint64_t)1 << 44)
 			return false;
 	if (!zones_have_numbers(s))
+		return false;
+	if (s->copies < 1 || s->copies > META__COPIES_MAX)
 		return false;
 	if (s->set && (s->set >= COUNTER_MAX || !roots_are_sane(s)))
 		return false;
@@ -433,6 +446,7 @@ int meta__super_parse(const void *block, struct meta__super *out, char why[128])
 	}
 	out->drained = le64_get(d.incompat) & META__FEATURE_DRAIN;
 	out->spread = le64_get(d.incompat) & META__FEATURE_SPREAD;
+	out->copies = le64_get(d.incompat) & META__FEATURE_COPIES ? le32_get(d.copies) : 1;
 	memcpy(out->drive_state, d.drive_state, sizeof(out->drive_state));
 	for (uint32_t i = 0; i < META__ROOT_ZONES_MAX; i++)
 		for (uint32_t copy = 0; copy < 2; copy++)
@@ -476,7 +490,7 @@ bool meta_super_place(const void *block, uint8_t uuid_out[16], uint32_t *drive, 
 		return false;
 	memcpy(uuid_out, s.uuid, sizeof(s.uuid));
 	*drive = s.drive;
-	*gone = s.drive_state[s.drive] == DRIVE_GONE;
+	*gone = s.drive_state[s.drive] == DRIVE_GONE || s.drive_state[s.drive] == DRIVE_LOST;
 	return true;
 }
 
@@ -487,9 +501,10 @@ bool meta_super_set(const void *block, struct meta_set *out)
 
 	if (meta__super_parse(block, &s, why) != 0)
 		return false;
-	*out = (struct meta_set){ .number = s.set, .ndrives = s.ndrives };
+	*out = (struct meta_set){ .number = s.set, .ndrives = s.ndrives, .copies = s.copies };
 	for (uint32_t d = 0; d < s.ndrives; d++) {
 		out->gone[d] = s.drive_state[d] == DRIVE_GONE;
+		out->lost[d] = s.drive_state[d] == DRIVE_LOST;
 		out->nblocks[d] = s.drive_nblocks[d];
 	}
 	memcpy(out->name, s.drive_name, sizeof(out->name));
@@ -637,6 +652,8 @@ void meta__zone_build(const struct meta__zone_seen *z, const uint8_t uuid[16], v
 		.order = le64_of(z->order),
 		.oldest_order = le64_of(z->oldest_order),
 		.mark = le64_of(z->mark),
+		.twin = le32_of(z->twin),
+		.pair = le64_of(z->pair),
 	};
 
 	memcpy(d.uuid, uuid, sizeof(d.uuid));
@@ -657,7 +674,7 @@ int meta__zone_parse(const void *block, const uint8_t uuid[16], uint32_t zone,
 	if (le32_get(d.crc) !=
 	    crc_without(block, META__BLOCK, offsetof(struct meta_zone_disk, crc)))
 		return -EUCLEAN;
-	if (le32_get(d.zone) != zone || le32_get(d.kind) > META__ZONE_ROOT)
+	if (le32_get(d.zone) != zone || le32_get(d.kind) > META__ZONE_TWIN)
 		return -EUCLEAN;
 	*out = (struct meta__zone_seen){
 		.zone = zone,
@@ -667,6 +684,10 @@ int meta__zone_parse(const void *block, const uint8_t uuid[16], uint32_t zone,
 		.order = le64_get(d.order),
 		.oldest_order = le64_get(d.oldest_order),
 		.mark = le64_get(d.mark),
+		.twin = le32_get(d.twin),
+		.pair = le64_get(d.pair),
 	};
+	if (out->pair > COUNTER_MAX || (out->kind == META__ZONE_TWIN && out->twin == 0))
+		return -EUCLEAN;
 	return 0;
 }

@@ -28,6 +28,7 @@
  *  (6) Nothing is deallocated before the store is mounted: before that, zones named in the log are
  *      not in the trees.
  */
+#include "meta/engine/meta_pair.h"
 #include "meta/meta_store.h"
 
 #include <string.h>
@@ -155,7 +156,7 @@ static bool has_plenty(const struct meta *m)
 {
 	const struct meta__zones *z = m->zones;
 
-	return z->free_total > meta__zone_reserve(m, true) + z->geo.ndrives;
+	return meta__groups_free(m) > meta__zone_reserve(m, true) + z->geo.ndrives;
 }
 
 void meta__tell_turn(struct meta *m)

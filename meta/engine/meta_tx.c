@@ -19,6 +19,7 @@
 #include "meta/engine/meta_fresh.h"
 #include "meta/engine/meta_share.h"
 #include "meta/engine/meta_tx.h"
+#include "meta/meta_store.h"
 #include "base/num.h"
 
 #include <errno.h>
@@ -49,7 +50,7 @@ void meta__tx_destroy(struct meta *m)
 
 void meta__tx_forget(struct meta__tx *tx)
 {
-	tx->drives_mask = 0;
+	tx->drives_mask = tx->lone_mask = 0;
 	tx->nmut = tx->nleaf = tx->nshard = 0;
 	tx->clean = (struct meta__page_need){ 0 };
 	tx->buffer_used = 0;
@@ -527,8 +528,20 @@ uint64_t meta__tx_dir(struct meta *m, uint32_t shard)
 
 void meta__tx_data(struct meta *m, const struct meta_run *runs, uint32_t nruns)
 {
+	/* a borrower asks the table of all cores */
+	const struct meta_twins *t = m->home ? &m->home->zones->twins : &m->zones->twins;
+
 	DASSERT(nruns == 0 || runs);
-	for (uint32_t i = 0; i < nruns; i++)
-		if (runs[i].baddr)
-			m->tx->drives_mask |= 1ull << META_BADDR_DRIVE(runs[i].baddr) % 64;
+	for (uint32_t i = 0; i < nruns; i++) {
+		const uint64_t twin = runs[i].baddr ? meta_twin_of(t, runs[i].baddr) : 0;
+		const uint64_t drive = 1ull << META_BADDR_DRIVE(runs[i].baddr) % 64;
+
+		if (!runs[i].baddr)
+			continue;
+		m->tx->drives_mask |= drive;
+		if (twin)
+			m->tx->drives_mask |= 1ull << META_BADDR_DRIVE(twin) % 64;
+		else
+			m->tx->lone_mask |= drive;
+	}
 }

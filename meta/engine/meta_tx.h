@@ -31,7 +31,7 @@ struct meta__tx {
 	struct meta_op *op;
 	bool logged;
 	uint64_t seen;
-	uint64_t drives_mask;
+	uint64_t drives_mask, lone_mask; /* with its data; those with the only copy of it */
 	uint32_t nmut, nleaf, nshard;
 	struct meta__page_need clean; /* pages of paths that the apply makes dirty */
 	uint32_t buffer_used;

@@ -24,6 +24,7 @@
  *      pair's other zone (meta_log.c (10)).
  */
 #include "meta/engine/meta_lend.h"
+#include "meta/engine/meta_pair.h"
 #include "meta/engine/meta_share.h"
 
 #include <errno.h>
@@ -59,6 +60,7 @@ void meta__zones_destroy(struct meta *m)
 {
 	if (!m->zones)
 		return;
+	meta__twins_free(m);
 	free(m->zones->zone);
 	free(m->zones);
 	m->zones = NULL;
@@ -90,6 +92,8 @@ static void set_free_in(struct meta *m, uint32_t zone, struct list *to)
 		z->page_zones--;
 	if (at->kind == META__ZONE_DATA)
 		z->data_zones--;
+	z->lone -= at->lone;
+	at->lone = false;
 	at->moved = at->upper = false;
 	at->kept = 0;
 	at->state = ZONE_FREE;
@@ -116,8 +120,7 @@ static void set_free(struct meta *m, uint32_t zone)
 	set_free_in(m, zone, &m->zones->free[drive_of(m, zone)]);
 }
 
-/* It was in use: its drive may be told. */
-void meta__zone_freed(struct meta *m, uint32_t zone)
+static void freed(struct meta *m, uint32_t zone)
 {
 	struct meta__zones *z = m->zones;
 	const uint32_t drive = drive_of(m, zone);
@@ -125,6 +128,16 @@ void meta__zone_freed(struct meta *m, uint32_t zone)
 	if (is_late(m, zone))
 		return;
 	set_free_in(m, zone, meta__tell_wanted(m, drive) ? &z->fresh[drive] : &z->free[drive]);
+}
+
+/* It was in use: its drive may be told.  So may that of its twin. */
+void meta__zone_freed(struct meta *m, uint32_t zone)
+{
+	const uint32_t twin = meta__unpair(m, zone);
+
+	if (twin != META__ZONE_NONE)
+		freed(m, twin);
+	freed(m, zone);
 }
 
 static void unset_free(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
@@ -145,6 +158,9 @@ static void unset_free(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
 		z->page_zones++;
 	if (kind == META__ZONE_DATA)
 		z->data_zones++;
+	at->lone =
+		m->copies > 1 && !at->twin && (kind == META__ZONE_PAGE || kind == META__ZONE_DATA);
+	z->lone += at->lone;
 }
 
 int meta__zones_setup(struct meta *m, const struct meta__geo *geo)
@@ -159,9 +175,12 @@ int meta__zones_setup(struct meta *m, const struct meta__geo *geo)
 	free(z->zone);
 	z->zone = zone;
 	z->geo = *geo;
+	for (uint32_t d = 0; d < geo->ndrives; d++)
+		if (meta__twins_join(m, geo, d))
+			return -ENOMEM;
 	z->free_total = z->coming = z->coming_data = z->log_count = z->page_zones = z->data_zones =
 		0;
-	z->leaving_us = z->drain_zones = 0;
+	z->leaving_us = z->drain_zones = z->lone = 0;
 	z->given_blocks = z->claim = z->deaths = z->live_pages = z->live_blocks = z->log_order =
 		z->log_oldest = 0;
 	z->log_ready[0] = z->log_ready[1] = META__ZONE_NONE;
@@ -218,7 +237,7 @@ int meta__zones_grow(struct meta *m, const struct meta__geo *geo)
 		zone_moved(&zone[i], &z->zone[i]);
 	free(z->zone);
 	z->zone = zone;
-	return 0;
+	return meta__twins_join(m, geo, geo->ndrives - 1);
 }
 
 void meta__zones_join(struct meta *m, const struct meta__geo *geo)
@@ -235,11 +254,14 @@ void meta__zones_join(struct meta *m, const struct meta__geo *geo)
 	z->wear_least_zones = 0; /* its zones were never used: find the least again */
 	list_init(&z->free[d]);
 	z->free_count[d] = 0;
+	ASSERT(m->copies < 2 || z->twins.drive[d].twin); /* meta__zones_grow() */
 	meta__supply_join(m, d);
 	for (uint32_t i = first; i < geo->nzones; i++) {
 		list_init(&z->zone[i].link);
 		set_free(m, i);
 	}
+	if (meta__in_pairs(m))
+		meta__supply_shut(m, META_DRIVES_MAX); /* those that were opened alone */
 	meta__lend_geo(m);
 }
 
@@ -265,10 +287,10 @@ void meta__drive_state_set(struct meta *m, uint32_t drive, enum meta__drive_stat
 		z->free_total += served ? -free_now : free_now;
 	}
 	z->drain_zones = 0;
-	if (state == DRIVE_DRAINS) {
+	if (state == DRIVE_DRAINS || state == DRIVE_LOST)
 		meta__supply_shut(m, drive);
+	if (state == DRIVE_DRAINS)
 		meta__zones_drain(m, drive);
-	}
 	if (state != DRIVE_GONE)
 		return;
 	ASSERT(z->free_count[drive] == count);
@@ -285,15 +307,19 @@ void meta__drive_state_set(struct meta *m, uint32_t drive, enum meta__drive_stat
 void meta__zones_drain(struct meta *m, uint32_t drive)
 {
 	struct meta__zones *z = m->zones;
-	const struct meta__zone *at = &z->zone[z->geo.zone_base[drive]];
 	uint64_t blocks = 0, pages = 0;
 
 	ASSERT(drive < z->geo.ndrives);
 	for (uint32_t i = 0; i < z->geo.zone_count[drive]; i++) {
-		if (at[i].kind == META__ZONE_DATA)
-			blocks += at[i].live;
-		if (at[i].kind == META__ZONE_PAGE)
-			pages += div_up(at[i].live, META_PAGE_BLOCKS);
+		const uint32_t zone = z->geo.zone_base[drive] + i;
+		const struct meta__zone *at = &z->zone[zone];
+
+		if (at->kind == META__ZONE_TWIN)
+			at = &z->zone[meta__twin(m, zone)];
+		if (at->kind == META__ZONE_DATA)
+			blocks += at->live;
+		if (at->kind == META__ZONE_PAGE)
+			pages += div_up(at->live, META_PAGE_BLOCKS);
 	}
 	z->drain_zones =
 		(uint32_t)(div_up(blocks, z->geo.zone_end - 1) + div_up(pages, z->geo.zone_pages));
@@ -363,13 +389,23 @@ uint32_t meta__zone_of_key(const struct meta *m, const struct meta_key *key)
 
 /* ---- life and death -------------------------------------------------------- */
 
-void meta__zone_use(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
+static void use(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
 {
 	struct meta__zone *at = meta__zone_at(m, zone);
 
 	unset_free(m, zone, kind);
 	at->state = ZONE_CLOSED;
 	at->used = m->zones->geo.zone_end;
+}
+
+void meta__zone_use(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
+{
+	const uint32_t twin = meta__twin(m, zone);
+
+	ASSERT(kind != META__ZONE_TWIN);
+	use(m, zone, kind);
+	if (twin != META__ZONE_NONE)
+		use(m, twin, META__ZONE_TWIN);
 }
 
 /* Zones that the next checkpoint frees: for all, or on a drive that is to leave. */
@@ -520,15 +556,17 @@ static void write_head(struct meta *m, struct meta__zone_io *io)
 	meta__io_want(m, &io->x);
 }
 
-bool meta__zone_open(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
+/* One zone, of a pair or alone; there is an idle I/O. */
+static void open_one(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
 {
 	struct meta__zones *z = m->zones;
 	struct meta__zone *at = meta__zone_at(m, zone);
 	struct meta__zone_io *io = meta__zone_io_idle(z);
-	struct meta__zone_seen head = { .zone = zone, .kind = kind, .epoch = m->epoch };
+	struct meta__zone_seen head = {
+		.zone = zone, .kind = kind, .epoch = m->epoch, .twin = at->twin, .pair = at->pair
+	};
 
-	if (!io)
-		return false;
+	ASSERT(io);
 	ASSERT(meta__drive_takes(m, drive_of(m, zone))); /* (7) */
 	unset_free(m, zone, kind);
 	at->state = ZONE_OPENING;
@@ -550,7 +588,47 @@ bool meta__zone_open(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
 	io->zone = zone;
 	io->second = false;
 	write_head(m, io);
+}
+
+bool meta__zone_open(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
+{
+	struct meta__zones *z = m->zones;
+	const bool pairs =
+		(kind == META__ZONE_PAGE || kind == META__ZONE_DATA) && meta__in_pairs(m);
+	const uint32_t twin = pairs ? meta__zone_pick_but(m, drive_of(m, zone)) : META__ZONE_NONE;
+
+	if (meta__zone_ios_idle(z) < 1 + (uint32_t)(twin != META__ZONE_NONE))
+		return false;
+	if (pairs && twin == META__ZONE_NONE && kind == META__ZONE_DATA)
+		return false;
+	meta__zone_at(m, zone)->heads = 1;
+	if (twin != META__ZONE_NONE) {
+		meta__zone_at(m, zone)->heads = 2;
+		meta__pair(m, zone, twin, z->pair_last + 1);
+		open_one(m, twin, META__ZONE_TWIN);
+	}
+	open_one(m, zone, kind);
 	return true;
+}
+
+/* The header of a zone is durable, or its drive is dead.  With the last of a pair's it is ready. */
+static void opened(struct meta *m, uint32_t zone)
+{
+	struct meta__zone *at = meta__zone_at(m, zone);
+	const uint32_t first = at->kind == META__ZONE_TWIN ? meta__twin(m, zone) : zone;
+
+	ASSERT(at->state == ZONE_OPENING);
+	if (at->kind == META__ZONE_TWIN) {
+		at->state = ZONE_CLOSED;
+		at->used = m->zones->geo.zone_end;
+	}
+	at = meta__zone_at(m, first);
+	ASSERT(at->heads > 0 && at->state == ZONE_OPENING);
+	if (--at->heads > 0)
+		return;
+	at->state = ZONE_READY;
+	at->used = 1;
+	meta__supply_ready(m, first);
 }
 
 void meta__zone_io_done(struct meta *m, struct meta__io *x)
@@ -573,7 +651,7 @@ void meta__zone_io_done(struct meta *m, struct meta__io *x)
 		return;
 	}
 	io->zone = META__ZONE_NONE;
-	if (x->io.status && !x->io.gone) {
+	if (x->io.status && !x->io.gone && !meta__drive_lose(m, x->io.drive)) {
 		meta__error(m, "zone %u: its header could not be written (error %d)", zone,
 			    -x->io.status);
 		meta__fail(m);
@@ -581,9 +659,7 @@ void meta__zone_io_done(struct meta *m, struct meta__io *x)
 	}
 	at->head_lost = x->io.status; /* (7) */
 	at->mend_failed = false;
-	at->state = ZONE_READY;
-	at->used = 1;
-	meta__supply_ready(m, zone);
+	opened(m, zone);
 }
 
 /* ---- read epochs ------------------------------------------------------- */
@@ -698,4 +774,18 @@ void meta__zone_turn(struct meta *m)
 		meta__zone_freed(m, (uint32_t)(at - z->zone));
 	}
 	meta__supply_turn(m);
+}
+
+void meta__zone_mended(struct meta *m, uint64_t baddr)
+{
+	const uint32_t zone = meta__zone_of(m, baddr);
+	struct meta__zone *at = meta__zone_at(m, zone);
+
+	if (at->kind == META__ZONE_TWIN)
+		at = meta__zone_at(m, meta__twin(m, zone));
+	ASSERT(m->copies > 1);
+	ASSERT(at->state != ZONE_FREE);
+	at->kept = 0;
+	at->stuck = false;
+	m->zones->deaths++; /* collection may look again */
 }

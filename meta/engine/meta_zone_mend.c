@@ -20,7 +20,7 @@
  *  (5) A drained, empty drive may be about to be removed: its zones stay free
  *      [test_meta_drain:no_header_is_mended_on_a_drive_that_is_about_to_go].
  */
-#include "meta/meta_store.h"
+#include "meta/engine/meta_pair.h"
 
 struct meta__zone_seen meta__zone_head(const struct meta *m, uint32_t zone)
 {
@@ -28,7 +28,9 @@ struct meta__zone_seen meta__zone_head(const struct meta *m, uint32_t zone)
 	struct meta__zone_seen head = { .zone = zone,
 					.kind = (enum meta__zone_kind)at->kind,
 					.incarnation = at->incarnation,
-					.epoch = m->epoch };
+					.epoch = m->epoch,
+					.twin = at->twin,
+					.pair = at->pair };
 
 	if (at->kind == META__ZONE_LOG) {
 		head.order = at->order;
@@ -85,6 +87,8 @@ bool meta__zone_mend(struct meta *m, const struct meta__zone_seen *head, uint32_
 	const uint32_t drive = META_BADDR_DRIVE(meta__geo_zone_baddr(&z->geo, head->zone));
 
 	ASSERT(copies >= 1 && copies <= 3);
+	if (m->copies > 1 && !meta__drive_reads(m, drive))
+		return false;
 	if (m->failed || !io || at->mending || at->state == ZONE_OPENING ||
 	    at->state == ZONE_TELLING || at->state == ZONE_GONE ||
 	    meta__drain_empty(m, drive)) /* (5) */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* Picks the free zone that is used next, and the log's zones; counts how often zones were used.
  * meta_zone.c has the states of zones, and their rules. */
-#include "meta/meta_store.h"
+#include "meta/engine/meta_pair.h"
 
 #include "base/num.h"
 
@@ -42,7 +42,7 @@ uint32_t meta__zone_next(const struct meta *m, uint32_t drive)
 	return (uint32_t)(list_entry(l->next, struct meta__zone, link) - z->zone);
 }
 
-static uint32_t pick_but_of(const struct meta *m, uint32_t drive)
+uint32_t meta__zone_pick_but(const struct meta *m, uint32_t drive)
 {
 	const struct meta__zones *z = m->zones;
 	uint32_t best = META_DRIVES_MAX;
@@ -60,7 +60,7 @@ static uint32_t pick_but_of(const struct meta *m, uint32_t drive)
 /* Picks a zone on the drive that is emptiest for its size: so they fill alike. */
 uint32_t meta__zone_pick(const struct meta *m)
 {
-	return pick_but_of(m, META_DRIVES_MAX);
+	return meta__zone_pick_but(m, META_DRIVES_MAX);
 }
 
 /* Finds the least again only when all least used zones have been used: once a round of all. */
@@ -91,7 +91,7 @@ void meta__zone_wear(struct meta *m, struct meta_statfs *out)
 
 /* ---- the log's zones: meta_zone.c (4) -------------------------------------- */
 
-static uint32_t ios_idle(const struct meta__zones *z)
+uint32_t meta__zone_ios_idle(const struct meta__zones *z)
 {
 	uint32_t idle = 0;
 
@@ -110,12 +110,13 @@ static int log_open(struct meta *m)
 
 	if (first == META__ZONE_NONE)
 		return z->telling ? -EAGAIN : -ENOSPC;
-	if (ios_idle(z) < META__LOG_COPIES)
+	if (meta__zone_ios_idle(z) < META__LOG_COPIES)
 		return -EAGAIN;
 	ASSERT(meta__zone_open(m, first, META__ZONE_LOG));
-	second = pick_but_of(m, drive_of(m, first));
+	second = meta__zone_pick_but(m, drive_of(m, first));
 	if (second != META__ZONE_NONE &&
-	    z->free_total > meta__zones_of_reserve(m) + (m->mounted ? 0 : 2 * META__LOG_COPIES))
+	    meta__groups_free(m) >
+		    meta__zones_of_reserve(m) + (m->mounted ? 0 : 2 * META__LOG_COPIES))
 		ASSERT(meta__zone_open(m, second, META__ZONE_LOG));
 	return -EAGAIN;
 }

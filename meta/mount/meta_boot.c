@@ -71,10 +71,14 @@ static void forget(struct meta__boot *b)
 	ASSERT(b->run_count <= b->run_max);
 	free(b->root_seen);
 	free(b->head_kind);
+	free(b->head_twin);
+	free(b->head_pair);
 	free(b->span);
 	free(b->run);
 	b->root_seen = NULL;
 	b->head_kind = NULL;
+	b->head_twin = NULL;
+	b->head_pair = NULL;
 	b->span = NULL;
 	b->run = NULL;
 	b->run_count = b->run_max = 0;
@@ -328,6 +332,7 @@ static int supers_done(struct meta *m)
 	memcpy(m->uuid, b->super.uuid, sizeof(m->uuid));
 	m->secret = b->super.secret;
 	m->nshards = b->super.nshards;
+	m->copies = b->super.copies;
 	m->spread_at = b->super.spread ? meta__spread_at(&m->conf) : 0;
 	meta__geo_of(&b->geo, &b->super);
 	if ((b->super.set == 0 && b->super.zone_blocks != meta__geo_zone_blocks(&m->conf)) ||
@@ -338,8 +343,11 @@ static int supers_done(struct meta *m)
 		meta__geo_away(&b->geo, meta__drives_missing(m));
 	b->root_seen = calloc(m->nshards, sizeof(*b->root_seen));
 	b->head_kind = calloc(b->geo.nzones, 1);
+	b->head_twin = calloc(b->geo.nzones, sizeof(*b->head_twin));
+	b->head_pair = calloc(b->geo.nzones, sizeof(*b->head_pair));
 	b->span = calloc(b->geo.nzones, sizeof(*b->span));
-	if (!b->root_seen || !b->head_kind || !b->span || meta__zones_setup(m, &b->geo) != 0)
+	if (!b->root_seen || !b->head_kind || !b->head_twin || !b->head_pair || !b->span ||
+	    meta__zones_setup(m, &b->geo) != 0)
 		return meta__boot_fail(m, -ENOMEM, "no memory for %u zones", b->geo.nzones);
 	ASSERT(m->nshards > 0);
 	ASSERT(b->geo.ndrives == m->conf.ndrives);
@@ -407,6 +415,21 @@ static void root_take(struct meta *m, uint32_t slot, const struct meta__root_see
 	s->dirs = r->root.dirs;
 }
 
+/* With a copy of the roots on a drive that is lost a crash may leave one slot without a whole copy:
+ * then the other slot and the log still exist. */
+static bool is_on_lost(const struct meta *m)
+{
+	const struct meta__geo *g = &m->boot->geo;
+	bool is = false;
+
+	ASSERT(m->copies > 0);
+	ASSERT(g->ndrives > 0);
+	for (uint32_t d = 0; d < g->ndrives; d++)
+		is |= g->state[d] == DRIVE_LOST &&
+		      (meta__geo_roots_on(g, 0, d) || meta__geo_roots_on(g, 1, d));
+	return is;
+}
+
 /* The log of the oldest root must be replayed; what the other roots say of it counts too. */
 static int roots_agree(struct meta *m)
 {
@@ -416,7 +439,9 @@ static int roots_agree(struct meta *m)
 	for (uint32_t i = 0; i < m->nshards; i++) {
 		const struct meta__boot_root *seen = &b->root_seen[i];
 
-		if (!seen->slot[0] || !seen->slot[1])
+		if (!seen->slot[0] && !seen->slot[1])
+			return meta__boot_fail(m, -EUCLEAN, "shard %u: no root is whole", i);
+		if ((!seen->slot[0] || !seen->slot[1]) && !is_on_lost(m))
 			return meta__boot_fail(m, -EUCLEAN,
 					       "shard %u: both copies of a root are damaged", i);
 		b->log_epoch = min_u64(b->log_epoch, seen->log_epoch);
@@ -440,7 +465,7 @@ static void note_bad_root(struct meta *m, uint32_t shard, const struct meta_io *
 {
 	ASSERT(shard < m->nshards);
 	ASSERT(m->boot->step < 2);
-	if (m->conf.drive[io->drive].missing)
+	if (m->conf.drive[io->drive].missing || m->boot->geo.state[io->drive] == DRIVE_LOST)
 		return; /* (6) */
 	meta__boot_note(m,
 			"shard %u: copy %u of a root is damaged, or torn by a crash; the other one "
@@ -523,7 +548,7 @@ static int write_roots(struct meta *m, uint32_t shards)
 	ASSERT(b->step <= 2);
 	ASSERT(shards <= m->nshards);
 	ASSERT(b->at <= shards);
-	for (uint32_t i = 0; b->sent && i < b->count; i++)
+	for (uint32_t i = 0; b->sent && i < b->in_turn; i++)
 		if (b->io[i].io.status)
 			return meta__boot_fail(m, -EIO, "drive %u: a root cannot be written",
 					       b->io[i].io.drive);
@@ -543,8 +568,10 @@ static int write_roots(struct meta *m, uint32_t shards)
 		const struct meta__root r = root_now(m, b->at + i);
 
 		meta__root_build(m, b->at + i, &r, b->buf + (size_t)i * META__BLOCK, copy);
-		meta__boot_io(m, META_IO_WRITE, copy[b->step], 1, i);
+		if (b->geo.state[META_BADDR_DRIVE(copy[b->step])] != DRIVE_LOST)
+			meta__boot_io(m, META_IO_WRITE, copy[b->step], 1, i);
 	}
+	b->in_turn = b->in_flight;
 	b->step++;
 	return 0;
 }

@@ -43,6 +43,7 @@
  *  (6) Checkpoints are requested only while they win something: a drain that cannot continue (no
  *      room, unreadable blocks) stops, and tries again when something has changed.
  */
+#include "meta/engine/meta_pair.h"
 #include "meta/plans/meta_plan.h"
 #include "meta/meta_store.h"
 
@@ -77,6 +78,18 @@ static void take_away(struct meta *m, uint32_t drive)
 	m->zones->geo.log_bytes_max = geo.log_bytes_max;
 	m->zones->geo.log_zones_max = geo.log_zones_max;
 	m->conf.drive[drive] = (struct meta_drive_info){ 0 };
+	m->dead &= ~(1ull << drive);
+}
+
+/* All other drives say that it is lost: what waited for that may count now. */
+static void recorded(struct meta *m, uint32_t drive)
+{
+	ASSERT(m->losing >> drive & 1);
+	ASSERT(m->zones->geo.state[drive] == DRIVE_LOST);
+	m->losing &= ~(1ull << drive);
+	m->conf.drive[drive].volatile_cache = false;
+	m->conf.drive[drive].deallocate_max_blocks = 0;
+	meta__log_recorded(m);
 }
 
 static int change_supers(struct meta *m)
@@ -93,6 +106,8 @@ static int change_supers(struct meta *m)
 	meta__drive_state_set(m, dr->drive, dr->to);
 	if (dr->to == DRIVE_GONE)
 		take_away(m, dr->drive);
+	if (dr->to == DRIVE_LOST)
+		recorded(m, dr->drive);
 	b->drain.asked = 0;
 	b->drain.epoch = 0;
 	meta__drives_end(m, 0);
@@ -113,8 +128,8 @@ static void change(struct meta *m, uint32_t drive, enum meta__drive_state to, in
 				     meta__geo_roots_on(&m->zones->geo, 1, drive))); /* (2) */
 	next_set(m);
 	b->next.drive_state[drive] = (uint8_t)to;
-	b->write_from = to == DRIVE_GONE ? (drive + 1) % b->next.ndrives : drive;
-	b->write_both = to != DRIVE_GONE;
+	b->write_from = to >= DRIVE_GONE ? (drive + 1) % b->next.ndrives : drive;
+	b->write_both = to < DRIVE_GONE;
 	b->drain.drive = drive;
 	b->drain.to = to;
 	b->drain.roots = false;
@@ -126,6 +141,10 @@ void meta__drain_failed(struct meta *m)
 	struct meta__drain *dr = &m->boot->drain;
 
 	ASSERT(!m->boot->adding);
+	if (dr->to == DRIVE_LOST && !dr->roots) {
+		meta__fail(m); /* nobody may be told of a change any more: meta_pair.c (3) */
+		return;
+	}
 	dr->cannot = true; /* as it was is well, too: until it is asked for again */
 	if (!dr->roots)
 		return;
@@ -140,7 +159,8 @@ static bool rest_has_room(const struct meta *m, uint32_t drive)
 {
 	const struct meta__zones *z = m->zones;
 	const struct meta__geo *g = &z->geo;
-	const uint64_t rest = g->zones_serving - g->zone_count[drive];
+	const uint64_t rest = (g->zones_serving - g->zone_count[drive]) /
+			      (g->drives_serving > m->copies ? m->copies : 1);
 	uint64_t need = max_u64(META__LOG_COPIES * g->log_zones_max + 12, (rest * 3 + 99) / 100);
 
 	ASSERT(g->zone_count[drive] <= g->zones_serving);
@@ -156,7 +176,7 @@ static int may_change(const struct meta *m, uint32_t drive)
 		return -EROFS;
 	if (m->boot->adding || m->stopping || !m->mounted)
 		return -EBUSY;
-	if (drive >= m->zones->geo.ndrives || m->zones->geo.state[drive] == DRIVE_GONE)
+	if (drive >= m->zones->geo.ndrives || m->zones->geo.state[drive] >= DRIVE_GONE)
 		return -ENODEV;
 	return 0;
 }
@@ -236,7 +256,28 @@ static bool moves(const struct meta *m, uint32_t copy)
 {
 	ASSERT(copy < 2);
 	ASSERT(m->boot->drain.roots);
-	return meta__geo_roots_on(&m->zones->geo, copy, m->boot->drain.drive);
+	return m->boot->drain.moves[copy];
+}
+
+/* Both copies are on this drive, or in part. */
+static bool share_drive(const struct meta__geo *g, uint32_t drive)
+{
+	ASSERT(drive < g->ndrives);
+	return meta__geo_roots_on(g, 0, drive) && meta__geo_roots_on(g, 1, drive);
+}
+
+/* Must this copy of the roots go elsewhere: its drive leaves, or has the other copy, too? */
+static bool must_move(const struct meta *m, uint32_t copy, uint32_t drive)
+{
+	const struct meta__geo *g = &m->zones->geo;
+
+	ASSERT(copy < 2);
+	if (drive < META_DRIVES_MAX && meta__geo_roots_on(g, copy, drive))
+		return true;
+	for (uint32_t d = 0; copy == 1 && meta__in_pairs(m) && d < g->ndrives; d++)
+		if (share_drive(g, d) && d != drive)
+			return true;
+	return false;
 }
 
 static int roots_supers(struct meta *m)
@@ -332,12 +373,12 @@ static int roots_move(struct meta *m)
 	}
 	b->count = min_u32(META__BOOT_BLOCKS / 2, 2 * m->nshards - b->at);
 	for (uint32_t i = 0; i < 2 * b->count; i++) {
-		const uint32_t at = b->at + i / 2;
+		const uint32_t at = b->at + i / 2, slot = at / m->nshards, shard = at % m->nshards;
+		uint64_t from = meta__geo_root(g, b->step ^ (i & 1), slot, shard);
 
-		meta__boot_io(
-			m, META_IO_READ,
-			meta__geo_root(g, b->step ^ (i & 1), at / m->nshards, at % m->nshards), 1,
-			i);
+		if (!meta__drive_reads(m, META_BADDR_DRIVE(from)))
+			from = meta__geo_root(g, b->step ^ (i & 1) ^ 1, slot, shard);
+		meta__boot_io(m, META_IO_READ, from, 1, i);
 	}
 	return 0;
 }
@@ -357,13 +398,14 @@ static void roots_begin(struct meta *m, uint32_t drive)
 	struct meta__boot *b = m->boot;
 
 	ASSERT(!b->adding);
-	ASSERT(drive < b->super.ndrives);
 	next_set(m);
 	b->geo = m->zones->geo;
-	for (uint32_t copy = 0; copy < 2; copy++)
-		if (meta__geo_roots_on(&m->zones->geo, copy, drive))
+	for (uint32_t copy = 0; copy < 2; copy++) {
+		b->drain.moves[copy] = must_move(m, copy, drive);
+		if (b->drain.moves[copy])
 			memcpy(b->geo.root_zone[copy], b->drain.take[copy],
 			       sizeof(b->geo.root_zone[copy]));
+	}
 	b->drain.drive = drive;
 	b->drain.roots = true;
 	b->drain.writing = false;
@@ -434,7 +476,7 @@ static bool roots_take(struct meta *m, uint32_t copy)
 	for (uint32_t i = 0; i < m->zones->geo.root_zones; i++) {
 		if (take[i] && !meta__drive_serves(m, drive_of_take(m, take[i])))
 			give_back(m, &take[i]);
-		if (take[i] == 0 && m->zones->free_total > meta__zone_reserve(m, false)) {
+		if (take[i] == 0 && meta__groups_free(m) > meta__zone_reserve(m, false)) {
 			const uint32_t zone = zone_for_roots(m, copy);
 
 			if (zone == META__ZONE_NONE || !meta__zone_open(m, zone, META__ZONE_ROOT))
@@ -464,9 +506,9 @@ static void roots_leave(struct meta *m, uint32_t drive)
 {
 	bool all = true;
 
-	ASSERT(m->zones->geo.state[drive] == DRIVE_DRAINS);
+	ASSERT(drive == META_DRIVES_MAX || !meta__drive_serves(m, drive));
 	for (uint32_t copy = 0; copy < 2; copy++)
-		if (meta__geo_roots_on(&m->zones->geo, copy, drive) && !m->boot->drain.cannot)
+		if (must_move(m, copy, drive) && !m->boot->drain.cannot)
 			all &= roots_take(m, copy);
 		else
 			all &= roots_drop(m, copy);
@@ -482,11 +524,17 @@ static void roots_leave(struct meta *m, uint32_t drive)
 static bool checkpoint_helps(const struct meta *m, uint32_t drive)
 {
 	const struct meta__zones *z = m->zones;
-	const uint32_t first = z->geo.zone_base[drive], end = first + z->geo.zone_count[drive];
+	const bool all = drive == META_DRIVES_MAX;
+	const uint32_t first = all ? 0 : z->geo.zone_base[drive];
+	const uint32_t end = all ? z->geo.nzones : first + z->geo.zone_count[drive];
 
 	ASSERT(end <= z->geo.nzones);
 	for (uint32_t i = first; i < end; i++) {
-		const struct meta__zone *at = &z->zone[i];
+		const uint32_t pair = z->zone[i].kind == META__ZONE_TWIN ? meta__twin(m, i) : i;
+		const struct meta__zone *at = &z->zone[pair];
+
+		if (all && !at->lone)
+			continue;
 
 		if (at->state == ZONE_EMPTY ||
 		    (at->state != ZONE_FREE && at->kind == META__ZONE_LOG))
@@ -504,13 +552,15 @@ static void checkpoint(struct meta *m, uint32_t drive)
 	const struct meta__zones *z = m->zones;
 	struct meta__drain *dr = &m->boot->drain;
 
+	const uint32_t free = drive < META_DRIVES_MAX ? z->free_count[drive] : z->lone;
+
 	ASSERT(dr->asked <= ASKS_MAX); /* (6) */
-	if (dr->free_count != z->free_count[drive] || dr->free_total != z->free_total)
+	if (dr->free_count != free || dr->free_total != z->free_total)
 		dr->asked = 0;
 	else if (dr->epoch == z->epoch && dr->coming == z->coming + z->leaving_us)
 		return;
 	dr->epoch = z->epoch;
-	dr->free_count = z->free_count[drive];
+	dr->free_count = free;
 	dr->free_total = z->free_total;
 	dr->coming = z->coming + z->leaving_us;
 	if (dr->asked == ASKS_MAX || !checkpoint_helps(m, drive))
@@ -538,13 +588,23 @@ void meta__drain_turn(struct meta *m)
 	const struct meta__geo *g = &z->geo;
 
 	ASSERT(!m->boot->adding);
-	if (m->failed || m->stopping || (d == META_DRIVES_MAX && !m->boot->drain.taken))
+	if (m->losing && !m->failed) {
+		change(m, (uint32_t)__builtin_ctzll(m->losing), DRIVE_LOST, NULL);
 		return;
-	if (d == META_DRIVES_MAX || !(meta__geo_roots_on(g, 0, d) || meta__geo_roots_on(g, 1, d))) {
+	}
+	if (m->failed || m->stopping ||
+	    (d == META_DRIVES_MAX && !m->boot->drain.taken && m->copies < 2))
+		return;
+	if (!must_move(m, 0, d) && !must_move(m, 1, d)) {
 		(void)roots_drop(m, 0);
 		(void)roots_drop(m, 1);
-		if (d == META_DRIVES_MAX)
+		if (d == META_DRIVES_MAX && !meta__any_leaves(m))
 			return;
+		if (d == META_DRIVES_MAX) {
+			if (!meta__drain_moves(m) && !meta__ckpt_running(m))
+				checkpoint(m, d);
+			return;
+		}
 		if (z->free_count[d] == g->zone_count[d] && !log_fits(m, d)) {
 			if (!meta__ckpt_running(m))
 				meta__ckpt_want(m); /* which trims it */
@@ -581,6 +641,7 @@ void meta_drive_stat(const struct meta *m, uint32_t drive, struct meta_drive_sta
 	out->draining = g->state[drive] == DRIVE_DRAINS;
 	out->gone = g->state[drive] == DRIVE_GONE;
 	out->missing = g->state[drive] == DRIVE_AWAY;
+	out->lost = g->state[drive] == DRIVE_LOST || (m->losing >> drive & 1);
 	out->zones = g->zone_count[drive];
 	if (out->gone)
 		return;
@@ -598,7 +659,8 @@ void meta_drive_count(const struct meta *m, struct meta_drive_stat *out)
 	ASSERT(!m->mounted || out->gone || base + out->zones <= z->geo.nzones);
 	out->counted = true;
 	for (uint32_t i = base; !out->gone && i < base + out->zones; i++) {
-		const struct meta__zone *at = &z->zone[i];
+		const uint32_t first = z->zone[i].kind == META__ZONE_TWIN ? meta__twin(m, i) : i;
+		const struct meta__zone *at = &z->zone[first];
 
 		out->live_blocks += at->live;
 		if (at->kept && at->live >= at->kept)

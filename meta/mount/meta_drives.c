@@ -36,7 +36,7 @@
  *      changes), neither has been used, or one is refused by its drives (2), (4)
  *      [test_meta_drain:number_of_a_change_that_failed_is_not_used_again].
  */
-#include "meta/meta_store.h"
+#include "meta/engine/meta_pair.h"
 
 #include <errno.h>
 #include <string.h>
@@ -125,7 +125,7 @@ static int fits(struct meta *m, const struct meta__super *s)
 {
 	ASSERT(s->ndrives <= META_DRIVES_MAX);
 	for (uint32_t d = 0; d < s->ndrives; d++) {
-		if (!meta__drives_given(m, d))
+		if (!meta__drives_given(m, d) || s->drive_state[d] == DRIVE_LOST)
 			continue;
 		if (m->boot->tag[d] != s->drive_tag[d]) /* (4) */
 			return meta__boot_fail(
@@ -161,7 +161,7 @@ static uint32_t compare(struct meta *m)
 	if (b->clash)
 		least = b->clash_count;
 	for (uint32_t d = 0; d < b->top.ndrives; d++) {
-		if (!meta__drives_given(m, d))
+		if (!meta__drives_given(m, d) || b->top.drive_state[d] == DRIVE_LOST)
 			continue;
 		if (b->top.drive_state[d] == DRIVE_GONE) {
 			b->behind |= b->says[d] != DRIVE_GONE;
@@ -210,6 +210,53 @@ static int may_miss(struct meta *m, const struct meta__super *s)
 		"drive %u is not one of the store's: without allow_missing the store starts", d);
 }
 
+/* In a store of two copies one drive may be missing: from now on it is lost.  If there are only two
+ * drives, the present one cannot know whether the store went on without it on the other: the
+ * operator must say so. */
+static void do_without(struct meta *m, struct meta__super *s)
+{
+	uint32_t absent = META_DRIVES_MAX, count = 0, present = 0;
+
+	for (uint32_t d = 0; d < s->ndrives; d++) {
+		if (s->drive_state[d] == DRIVE_GONE)
+			continue;
+		if (s->drive_state[d] == DRIVE_LOST || meta__drives_given(m, d)) {
+			present += s->drive_state[d] != DRIVE_LOST;
+			count += s->drive_state[d] == DRIVE_LOST;
+			continue;
+		}
+		absent = d;
+		count++;
+	}
+	if (count != 1 || absent == META_DRIVES_MAX ||
+	    (present < 2 && !m->conf.drive[absent].missing))
+		return;
+	ASSERT(present > 0);
+	ASSERT(!m->mounted && !m->boot->log_judged);
+	m->conf.drive[absent].missing = false;
+	m->conf.drive[absent].nblocks = 0;
+	number(s, s->set + 1);
+	s->drained = true;
+	s->drive_state[absent] = DRIVE_LOST;
+	m->boot->mixed = true; /* all others are told, before anything else is written */
+	meta__boot_note(m,
+			"drive %u%s%s is missing: it counts as lost, and its blocks are read from "
+			"their second copies",
+			absent, *s->drive_name[absent] ? ", " : "", s->drive_name[absent]);
+}
+
+/* Nothing is asked of it; its addresses are still in the index. */
+static void leave_lost(struct meta *m, uint32_t drive)
+{
+	ASSERT(m->boot->super.drive_state[drive] == DRIVE_LOST);
+	ASSERT(!m->mounted);
+	m->conf.drive[drive] = (struct meta_drive_info){
+		.nblocks = m->boot->super.drive_nblocks[drive],
+	};
+	m->dead |= 1ull << drive;
+	meta__twins_without(m, drive);
+}
+
 static int all_given(struct meta *m, const struct meta__super *s)
 {
 	uint32_t given = 0;
@@ -217,7 +264,7 @@ static int all_given(struct meta *m, const struct meta__super *s)
 	for (uint32_t d = 0; d < m->conf.ndrives; d++)
 		given += meta__drives_given(m, d);
 	for (uint32_t d = 0; d < s->ndrives; d++)
-		if (s->drive_state[d] != DRIVE_GONE && !meta__drives_given(m, d) &&
+		if (s->drive_state[d] < DRIVE_GONE && !meta__drives_given(m, d) &&
 		    !m->conf.drive[d].missing)
 			return is_missing(m, s, given, d);
 	for (uint32_t d = s->ndrives; d < m->conf.ndrives; d++)
@@ -238,6 +285,10 @@ static int unread(struct meta *m)
 		if (!b->unread[d])
 			continue;
 		ASSERT(b->unread[d] < 0);
+		if (b->top.drive_state[d] != DRIVE_GONE && b->top.copies > 1) {
+			m->conf.drive[d].nblocks = 0; /* as if it were not given */
+			continue;
+		}
 		if (b->top.drive_state[d] != DRIVE_GONE)
 			return meta__boot_fail(m, b->unread[d], "drive %u: %s", d,
 					       b->unread_why[d]);
@@ -263,6 +314,8 @@ int meta__drives_choose(struct meta *m)
 		leave_out(&b->super);
 	else if (b->clash)
 		number(&b->super, b->top.set + 1);
+	if (b->super.copies > 1)
+		do_without(m, &b->super);
 	err = may_miss(m, &b->super);
 	if (!err)
 		err = all_given(m, &b->super);
@@ -274,6 +327,8 @@ int meta__drives_choose(struct meta *m)
 	for (uint32_t d = 0; d < b->super.ndrives; d++)
 		if (m->conf.drive[d].missing)
 			m->conf.drive[d].nblocks = b->super.drive_nblocks[d];
+		else if (b->super.drive_state[d] == DRIVE_LOST)
+			leave_lost(m, d);
 	b->next = b->super;
 	b->write_from = b->super.ndrives - 1;
 	b->write_both = false;
@@ -306,7 +361,7 @@ static bool is_told(const struct meta *m, uint32_t drive)
 	const struct meta__boot *b = m->boot;
 
 	ASSERT(drive < b->next.ndrives);
-	return m->conf.drive[drive].nblocks &&
+	return m->conf.drive[drive].nblocks && b->next.drive_state[drive] != DRIVE_LOST &&
 	       (!b->write_gone || b->next.drive_state[drive] == DRIVE_GONE);
 }
 
@@ -322,7 +377,8 @@ int meta__drives_write(struct meta *m)
 	ASSERT(b->in_flight == 0); /* (3): one is durable before the other is written */
 	ASSERT(b->at <= 2 * n);
 	if (b->sent) {
-		if (b->io[0].io.status && b->next.drive_state[b->io[0].io.drive] != DRIVE_GONE)
+		if (b->io[0].io.status && b->next.drive_state[b->io[0].io.drive] != DRIVE_GONE &&
+		    !meta__drive_lose(m, b->io[0].io.drive))
 			return meta__boot_fail(m, -EIO,
 					       "drive %u: a superblock cannot be written: the "
 					       "store's drives are settled by the next mount",

@@ -57,6 +57,7 @@ static void super_make(struct meta *m)
 		.secret = m->secret,
 		.format_ns = m->conf.wall_ns,
 		.spread = true,
+		.copies = m->copies,
 	};
 	memcpy(s->uuid, m->uuid, sizeof(s->uuid));
 	memcpy(s->drive_nblocks, g->nblocks, sizeof(s->drive_nblocks));

@@ -29,6 +29,7 @@
  *      of the missing drive holds the only copy of the log
  *      [test_meta_missing:any_drive_may_be_left_out_while_the_log_counts].
  */
+#include "meta/engine/meta_pair.h"
 #include "meta/meta_store.h"
 
 #include <errno.h>
@@ -131,6 +132,8 @@ static int zone_take(struct meta *m, uint32_t zone, const struct meta__io *x)
 		m->zones->marks.of[drive] = mark;
 	}
 	b->head_kind[zone] = (uint8_t)seen.kind;
+	b->head_twin[zone] = seen.twin;
+	b->head_pair[zone] = seen.pair;
 	if (meta__geo_zone_roots(&b->geo, zone) && seen.kind != META__ZONE_ROOT)
 		return meta__boot_fail(m, -EUCLEAN,
 				       "roots are to be in zone %u, which is not for them", zone);
@@ -141,8 +144,10 @@ static int zone_take(struct meta *m, uint32_t zone, const struct meta__io *x)
 
 static bool is_away(const struct meta *m, uint32_t zone)
 {
+	const uint64_t baddr = meta__geo_zone_baddr(&m->boot->geo, zone);
+
 	ASSERT(zone < m->boot->geo.nzones);
-	return meta__is_away(m, meta__geo_zone_baddr(&m->boot->geo, zone));
+	return meta__is_away(m, baddr) || m->boot->geo.state[META_BADDR_DRIVE(baddr)] == DRIVE_LOST;
 }
 
 static bool can_be_read(const struct meta *m, uint32_t zone)
@@ -187,6 +192,8 @@ int meta__heads_read(struct meta *m)
 	if (b->at == b->geo.nzones) {
 		if (b->lost_heads)
 			note_lost(m, "damaged; written again from what the index says");
+		if (m->copies > 1)
+			meta__pairs_find(m);
 		meta__boot_next(m, b->lost_heads ? look : meta__replay_scan);
 		return meta__marks_judge(m);
 	}
@@ -337,7 +344,7 @@ bool meta__heads_adopt(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
 static bool opens_pairs(const struct meta *m)
 {
 	ASSERT(m->boot->log_judged);
-	return m->zones->free_total > meta__zones_of_reserve(m) + 2 * META__LOG_COPIES;
+	return meta__groups_free(m) > meta__zones_of_reserve(m) + 2 * META__LOG_COPIES;
 }
 
 /* (4) */
@@ -381,6 +388,15 @@ static void hold(struct meta *m, uint32_t zone)
 	m->zones->log_count++;
 }
 
+/* No log was put there after its superblocks said that it is lost. */
+static bool was_lost(const struct meta *m, uint32_t zone)
+{
+	const uint32_t d = META_BADDR_DRIVE(meta__geo_zone_baddr(&m->boot->geo, zone));
+
+	ASSERT(d < m->boot->geo.ndrives);
+	return m->boot->top.drive_state[d] == DRIVE_LOST;
+}
+
 int meta__heads_judge(struct meta *m)
 {
 	struct meta__boot *b = m->boot;
@@ -390,7 +406,7 @@ int meta__heads_judge(struct meta *m)
 	ASSERT(b->log_judged);
 	ASSERT(!b->replaying); /* (1): and no page has been written */
 	for (uint32_t i = 0; i < b->geo.nzones; i++) {
-		if (b->head_kind[i] != HEAD_LOST)
+		if (b->head_kind[i] != HEAD_LOST || was_lost(m, i))
 			continue;
 		drives |= 1ull << META_BADDR_DRIVE(meta__geo_zone_baddr(&b->geo, i));
 		last = i;
@@ -430,6 +446,8 @@ static struct meta__zone_seen head_of(struct meta *m, uint32_t zone)
 		.kind = lives ? (enum meta__zone_kind)at->kind : META__ZONE_FREE,
 		.incarnation = at->incarnation,
 		.epoch = m->epoch,
+		.twin = lives ? at->twin : 0,
+		.pair = lives ? at->pair : 0,
 	};
 }
 

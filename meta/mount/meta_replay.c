@@ -625,6 +625,8 @@ int meta__replay_begin(struct meta *m)
 {
 	ASSERT(m->boot->log_judged);
 	ASSERT(!m->boot->replaying);
+	if (m->copies > 1)
+		meta__pairs_settle(m);
 	m->zones->counted = true;
 	meta__receipts_replaying(m, m->boot->first);
 	m->boot->seq_next = m->boot->group_first = m->boot->first;

@@ -88,7 +88,7 @@ void meta__walk_start(struct meta *m, struct meta__walk *w, uint32_t shard)
 	w->depth = 0;
 	w->err = 0;
 	w->started = false;
-	w->reading = w->fresh = false;
+	w->reading = w->fresh = w->again = false;
 	if (s->height == 0)
 		return;
 	w->at[0] = (struct meta__walk_level){
@@ -127,7 +127,21 @@ static bool keys_inside(const void *page, const struct meta__walk_level *l)
 	       (!l->has_high || meta__key_cmp(&last, &l->high) < 0);
 }
 
-static enum meta__walk_event look(struct meta__walk *w)
+/* Reads a page that is damaged, or cannot be read, once more: from its second copy.  Returns false
+ * if there is none, or that was it. */
+static bool from_twin(struct meta *m, struct meta__walk *w)
+{
+	ASSERT(!w->reading);
+	ASSERT(!w->fresh);
+	if (m->copies < 2 || w->again || w->x.turned)
+		return false;
+	w->again = true;
+	w->x.prefers_twin = true;
+	(void)read_page(m, w);
+	return true;
+}
+
+static enum meta__walk_event look(struct meta *m, struct meta__walk *w)
 {
 	struct meta__walk_level *l = &w->at[w->depth];
 	const void *page = page_at(w, w->depth);
@@ -140,8 +154,11 @@ static enum meta__walk_event look(struct meta__walk *w)
 	ASSERT(!w->reading);
 	w->fresh = false;
 	if (w->x.io.status)
-		return bad(w, -EIO, l->baddr, "it cannot be read");
+		return from_twin(m, w) ? WALK_WAIT : bad(w, -EIO, l->baddr, "it cannot be read");
 	why = meta__page_check(page, &want); /* (1) */
+	if (why && from_twin(m, w))
+		return WALK_WAIT;
+	w->again = false;
 	if (why)
 		return bad(w, -EUCLEAN, l->baddr, why);
 	l->count = meta__page_count(page);
@@ -203,7 +220,7 @@ enum meta__walk_event meta__walk_step(struct meta *m, struct meta__walk *w)
 	if (m->shard[w->shard].height == 0)
 		return WALK_END;
 	if (w->fresh)
-		return look(w);
+		return look(m, w);
 	while (w->at[w->depth].level == 0 || w->at[w->depth].next == w->at[w->depth].count) {
 		if (w->depth == 0)
 			return WALK_END;

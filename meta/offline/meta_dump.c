@@ -4,6 +4,7 @@
  * zone headers.  Both copies of each; if they differ, or one is damaged, the fields.
  */
 #include "meta/offline/meta_raw_internal.h"
+#include "meta/meta_set.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -33,6 +33,7 @@
  *      that could not be moved are tried again after the next checkpoint.  This is not a round
  *      [test_meta_drain:last_of_three_leaves_and_the_store_starts_without_it].
  */
+#include "meta/engine/meta_pair.h"
 #include "meta/format/meta_page.h"
 #include "meta/meta_store.h"
 #include "meta/engine/meta_self_check.h"
@@ -114,7 +115,7 @@ static uint64_t garbage(const struct meta__zones *z)
 /* Returns the number of free zones at which collection begins. */
 static uint32_t soon(const struct meta *m)
 {
-	return max_u32(2, m->zones->geo.zones_serving / 64);
+	return max_u32(2, meta__groups_total(m) / 64);
 }
 
 /* More than half of the pages in page zones are dead, and the room may soon be needed: pages that
@@ -124,7 +125,7 @@ static bool is_wasted(const struct meta *m, uint64_t dead)
 	const struct meta__zones *z = m->zones;
 
 	return dead > z->live_pages + z->dirty_pages_max &&
-	       z->free_total < z->geo.zones_serving / 4;
+	       meta__groups_free(m) < meta__groups_total(m) / 4;
 }
 
 /* Worth a look.  Zones that will be free after a checkpoint count as free: (3). */
@@ -135,7 +136,8 @@ static bool is_due(const struct meta *m)
 
 	if (dead < 2 * (uint64_t)z->geo.zone_pages)
 		return false;
-	return z->free_total + z->coming < meta__zones_kept(m) + soon(m) || is_wasted(m, dead);
+	return meta__groups_free(m) + z->coming < meta__zones_kept(m) + soon(m) ||
+	       is_wasted(m, dead);
 }
 
 /* (1) */
@@ -143,7 +145,7 @@ static uint32_t touches_max(const struct meta *m)
 {
 	const uint32_t most = min_u32(TOUCHES_MAX, m->cache->nframes / FRAMES_EACH);
 	const uint32_t enough = meta__zones_kept(m) + soon(m),
-		       zones = min_u32(m->zones->free_total, enough);
+		       zones = min_u32(meta__groups_free(m), enough);
 
 	DASSERT(zones <= enough); /* (1) */
 	DASSERT(most <= TOUCHES_MAX);
@@ -176,7 +178,7 @@ static uint32_t emptiest(const struct meta *m)
 static void round_done(struct meta *m)
 {
 	struct meta__collect *c = m->collect;
-	uint32_t free = m->zones->free_total + m->zones->coming;
+	uint32_t free = meta__groups_free(m) + m->zones->coming;
 
 	ASSERT(c->zone == META__ZONE_NONE);
 	ASSERT(c->touching == 0);
@@ -215,7 +217,7 @@ bool meta__collect_busy(const struct meta *m)
 /* The log's room, and what dirty pages need, is not for pages that only move. */
 static bool drain_may(const struct meta *m)
 {
-	return m->zones->free_total > meta__zone_reserve(m, false) + 1;
+	return meta__groups_free(m) > meta__zone_reserve(m, false) + 1;
 }
 
 /* (7) */
@@ -223,23 +225,22 @@ static bool pick_drained(struct meta *m)
 {
 	struct meta__collect *c = m->collect;
 	const struct meta__zones *z = m->zones;
-	const uint32_t d = meta__drain_drive(m);
 
 	ASSERT(c->zone == META__ZONE_NONE); /* (1) */
 	c->drains = false;
-	if (d == META_DRIVES_MAX || c->drain_epoch == z->epoch || meta__ckpt_running(m) ||
+	if (!meta__any_leaves(m) || c->drain_epoch == z->epoch || meta__ckpt_running(m) ||
 	    !drain_may(m))
 		return false;
-	for (uint32_t i = 0; i < z->geo.zone_count[d]; i++) {
-		struct meta__zone *at = &z->zone[z->geo.zone_base[d] + i];
+	for (uint32_t i = 0; i < z->geo.nzones; i++) {
+		struct meta__zone *at = &z->zone[i];
 
-		if (at->state != ZONE_CLOSED || at->kind != META__ZONE_PAGE || at->live == 0 ||
-		    at->closed == z->epoch || at->tried == z->epoch)
+		if (at->kind != META__ZONE_PAGE || at->closed == z->epoch ||
+		    at->tried == z->epoch || !meta__leaves(m, i))
 			continue;
 		ASSERT(at->tried < z->epoch);
 		ASSERT(at->closed < z->epoch);
 		at->tried = z->epoch;
-		c->zone = z->geo.zone_base[d] + i;
+		c->zone = i;
 		c->incarnation = at->incarnation;
 		c->page = c->count = c->at = 0;
 		c->drains = true;

@@ -40,6 +40,7 @@
  *      with other collection.  No operation that waits for room waits for that: it wins none
  *      [test_meta_drain:store_moves_from_its_only_drive_to_another_and_on].
  */
+#include "meta/engine/meta_pair.h"
 #include "meta/ops/meta_gc.h"
 
 #include <stdlib.h>
@@ -91,12 +92,12 @@ static uint32_t a_zone(const struct meta *m)
 /* Returns the number of zones left for data at which a round begins. */
 static uint32_t soon(const struct meta *m)
 {
-	return max_u32(2, m->zones->geo.zones_serving / 32);
+	return max_u32(2, meta__groups_total(m) / 32);
 }
 
 static uint32_t free_for_data(const struct meta *m)
 {
-	const uint32_t zones = m->zones->free_total, reserve = meta__zone_reserve(m, true);
+	const uint32_t zones = meta__groups_free(m), reserve = meta__zone_reserve(m, true);
 
 	return zones > reserve ? zones - reserve : 0;
 }
@@ -105,7 +106,8 @@ static uint32_t free_for_data(const struct meta *m)
 static uint32_t reach(const struct meta *m)
 {
 	const struct meta__zones *z = m->zones;
-	const uint32_t zones = z->free_total + z->coming, reserve = meta__zone_reserve(m, true);
+	const uint32_t zones = meta__groups_free(m) + z->coming,
+		       reserve = meta__zone_reserve(m, true);
 
 	return zones > reserve ? zones - reserve : 0;
 }
@@ -283,9 +285,8 @@ static bool drain_due(struct meta *m)
 	if (g->drain_epoch == z->epoch && g->drain_deaths == z->deaths &&
 	    g->drain_free == z->free_total)
 		return false;
-	g->from = meta__drain_drive(m);
 	ASSERT(g->victims == 0);
-	return g->from < META_DRIVES_MAX;
+	return meta__any_leaves(m);
 }
 
 static void drain_rests(struct meta *m)
@@ -333,7 +334,7 @@ static bool pick(struct meta *m)
 	struct meta__gc *g = m->gc;
 	struct meta__zones *z = m->zones;
 	const uint32_t max = g->evens ? g->even_zones : META__GC_VICTIMS;
-	const bool one = g->evens || g->drains;
+	const bool one = g->evens, held = z->drain_zones > 0;
 	const uint32_t first = one ? z->geo.zone_base[g->from] : 0;
 	const uint32_t end = one ? first + z->geo.zone_count[g->from] : z->geo.nzones;
 	uint64_t best[META__GC_VICTIMS], left = meta__moved_room(m);
@@ -346,6 +347,8 @@ static bool pick(struct meta *m)
 		const uint64_t w = may_be_victim(m, &z->zone[i]) ? worth(m, &z->zone[i]) : 0;
 		uint32_t at;
 
+		if (g->drains && !meta__leaves(m, i))
+			continue;
 		if (w == 0 || (n == max && w <= best[n - 1]))
 			continue;
 		n = min_u32(n + 1, max);
@@ -367,7 +370,7 @@ static bool pick(struct meta *m)
 		ASSERT(at->live <= left); /* (4) */
 		ASSERT(!at->victim);
 		left -= at->live;
-		z->claim += g->drains ? 0 : at->live; /* drain_zones holds the places */
+		z->claim += g->drains && held ? 0 : at->live; /* drain_zones holds the places */
 		at->victim = true;
 		g->victim[g->victims++] = g->victim[i];
 	}
@@ -421,7 +424,7 @@ static void checkpoint(struct meta *m)
 	const struct meta__zones *z = m->zones;
 
 	if (m->gc->victims == 0 && z->coming_data && !meta__ckpt_running(m) &&
-	    z->free_total < meta__zone_reserve(m, true) + 2 + soon(m) / 8)
+	    meta__groups_free(m) < meta__zone_reserve(m, true) + 2 + soon(m) / 8)
 		meta__ckpt_want(m);
 }
 

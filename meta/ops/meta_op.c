@@ -317,6 +317,15 @@ static bool is_too_long(const struct meta *m, const struct meta_op *op)
 	return op->flags & META_BY_INLINE && op->inline_len > meta__op_row_of(m, op)->inline_max;
 }
 
+/* Not all copies of its blocks were written. */
+static wk_cold int go_without(struct meta *m, const struct meta_op *op)
+{
+	for (uint64_t left = op->drives_failed; left; left &= left - 1)
+		if (!meta_drive_failed(m, (uint32_t)__builtin_ctzll(left)))
+			return -EIO;
+	return 0;
+}
+
 bool meta_op_start(struct meta *m, struct meta_op *op)
 {
 	int rc = 0;
@@ -334,6 +343,8 @@ bool meta_op_start(struct meta *m, struct meta_op *op)
 	memset(op->scratch, 0, sizeof(op->scratch));
 	if (is_change(op)) {
 		rc = m->failed ? -EROFS : blocks_check(m, op);
+		if (!rc && unlikely(op->drives_failed))
+			rc = go_without(m, op);
 		if (!rc && is_too_long(m, op))
 			rc = -EINVAL;
 		if (rc) {
@@ -385,7 +396,8 @@ int meta__op_change(struct meta *m, struct meta_op *op)
 
 	DASSERT(m->home);
 	op->state = kind_of(m, op);
-	if (op->state & OP_NO_CHANGE || is_only_stores(m, op) || is_too_long(m, op))
+	if (op->state & OP_NO_CHANGE || is_only_stores(m, op) || is_too_long(m, op) ||
+	    op->drives_failed)
 		return -EAGAIN;
 	list_init(&op->link);
 	op->misses = 0;

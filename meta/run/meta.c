@@ -14,6 +14,7 @@
 #include "meta/engine/meta_self_check.h"
 #include "meta/engine/meta_lend.h"
 #include "meta/engine/meta_ops.h"
+#include "meta/engine/meta_pair.h"
 #include "meta/engine/meta_tree.h"
 
 #include <errno.h>
@@ -57,6 +58,10 @@ const char *meta_conf_problem(const struct meta_conf *conf)
 		return "the cache is smaller than 2 MiB";
 	if (conf->ops_max < 1)
 		return "no operation may run";
+	if (conf->copies > META__COPIES_MAX)
+		return "a block has one or two copies";
+	if (conf->nshards && conf->copies > conf->ndrives)
+		return "two copies of each block need two drives";
 	return drives_problem(conf);
 }
 
@@ -131,6 +136,7 @@ int meta_create(struct meta **out, const struct meta_conf *conf)
 	if (!m)
 		return -ENOMEM;
 	m->conf = *conf;
+	m->copies = max_u32(conf->copies, 1); /* a mount takes the store's */
 	m->rows = &meta__op_rows;
 	m->above = &above;
 	m->mem_next = conf->memory;
@@ -170,7 +176,7 @@ const char *meta_error(const struct meta *m)
 static wk_cold void drive_died(struct meta *m, uint32_t drive)
 {
 	ASSERT(drive < META_DRIVES_MAX);
-	if (m->dead >> drive & 1)
+	if (m->dead >> drive & 1 || meta__drive_lose(m, drive))
 		return;
 	m->dead |= 1ull << drive;
 	if (m->mounted)
@@ -179,10 +185,13 @@ static wk_cold void drive_died(struct meta *m, uint32_t drive)
 
 void meta_io_done(struct meta *m, struct meta_io *io)
 {
-	struct meta__io *x = container_of(io, struct meta__io, io);
+	struct meta__io *x;
 
 	if (unlikely(io->status && io->gone))
 		drive_died(m, io->drive);
+	x = meta__io_back(m, io);
+	if (!x)
+		return;
 	switch (x->kind) {
 	case META__IO_PAGE_READ:
 		meta__cache_io_done(m, x);

@@ -204,6 +204,7 @@ void meta_box_scrub(struct meta_box *b, struct meta_scrub_stat *out, char *lines
 		case META_SCRUB_ROUND:
 			over = true;
 			break;
+		case META_SCRUB_WRITE: /* this store has one copy of each block */
 		case META_SCRUB_MORE:
 		case META_SCRUB_LISTED:
 		case META_SCRUB_IDLE:

@@ -383,6 +383,7 @@ bool rig_step(struct rig *r)
 		return false;
 	more = meta_turn(r->m);
 	while ((io = meta_io_next(r->m))) {
+		ASSERT(!(r->never >> io->drive & 1));
 		list_push_back(&r->queue, &io->link);
 		if (io->op == META_IO_WRITE)
 			write_begin(r, io);
@@ -440,24 +441,40 @@ static void fill_block(uint8_t block[4096], uint64_t fill, uint32_t index)
 		memcpy(block + i, &(uint64_t){ fill * 1000 + index }, 8);
 }
 
+static void block_write(struct rig *r, uint64_t baddr, void *block)
+{
+	struct meta_io io = {
+		.op = META_IO_WRITE,
+		.drive = META_BADDR_DRIVE(baddr),
+		.block = META_BADDR_BLOCK(baddr),
+		.nblocks = 1,
+		.buf = block,
+	};
+
+	write_begin(r, &io);
+	if (r->dies_at && r->writes >= r->dies_at)
+		r->dead |= r->dying;
+	if (r->copied && r->dead >> io.drive & 1) {
+		write_lost(r, &io);
+		r->data_failed |= !meta_drive_failed(r->m, io.drive);
+	} else {
+		write_complete(r, &io);
+	}
+}
+
 /* New bytes, as the appliance writes them: complete, not flushed; the store does that. */
 static void data_write(struct rig *r, struct meta_run run, uint64_t fill, uint32_t first,
 		       uint32_t *crcs)
 {
 	for (uint32_t i = 0; i < run.nblocks; i++) {
+		const uint64_t twin = meta_twin_of(meta_twins(r->m), run.baddr + i);
 		uint8_t block[4096];
-		struct meta_io io = {
-			.op = META_IO_WRITE,
-			.drive = META_BADDR_DRIVE(run.baddr),
-			.block = META_BADDR_BLOCK(run.baddr) + i,
-			.nblocks = 1,
-			.buf = block,
-		};
 
 		fill_block(block, fill, first + i);
 		crcs[first + i] = crc32c(block, 4096);
-		write_begin(r, &io);
-		write_complete(r, &io);
+		block_write(r, run.baddr + i, block);
+		if (twin)
+			block_write(r, twin, block);
 	}
 }
 
@@ -474,7 +491,14 @@ void rig_data(struct rig *r, const struct meta_run *runs, uint32_t nruns, uint64
 
 static const uint8_t *data_at(const struct rig *r, uint64_t baddr)
 {
-	const uint32_t d = META_BADDR_DRIVE(baddr);
+	const struct meta_twins *t = meta_twins(r->m);
+	const uint64_t twin = meta_twin_of(t, baddr);
+	uint32_t d = META_BADDR_DRIVE(baddr);
+
+	if (twin && !meta_twins_has(t, d)) {
+		baddr = twin;
+		d = META_BADDR_DRIVE(twin);
+	}
 
 	return (r->under[d] ? r->under[d] : r->view[d]) + META_BADDR_BLOCK(baddr) * 4096;
 }
@@ -528,7 +552,12 @@ int rig_put(struct rig *r, const char *path, uint32_t blocks, uint64_t fill)
 	err = data_alloc(r, blocks, runs, &op.nruns);
 	if (err)
 		return err;
+	r->data_failed = false;
 	rig_data(r, runs, op.nruns, fill, crcs);
+	if (r->data_failed && !r->cut) {
+		meta_data_free(r->m, runs, op.nruns);
+		return -EIO;
+	}
 	return r->cut ? -ECANCELED : rig_run(r, &op);
 }
 

@@ -15,7 +15,7 @@
 #include "base/rand.h"
 #include "meta/meta_store.h"
 
-#define RIG_DRIVES_MAX 4u
+#define RIG_DRIVES_MAX 6u
 #define RIG_WRITES_MAX 8192u
 
 struct rig_write {
@@ -51,6 +51,9 @@ struct rig {
 	uint64_t dies_at;     /* 0: none                                        */
 	uint32_t bad_flushes; /* ... that do not flush, */
 	uint32_t bad_reads;   /* ... of which nothing is read                          */
+	bool copied;          /* the store has two copies: a write of files to a dead drive fails */
+	uint32_t never;       /* drives, by bits, of which nothing may be asked any more */
+	bool data_failed;     /* one did, and the store cannot go on without that drive */
 	bool lifo;            /* the newest I/O completes first                         */
 	bool cut_garbles;     /* sectors on their way at a cut may become garbage       */
 	bool cut_spoils;      /* ... and all of what has not completed surely does      */

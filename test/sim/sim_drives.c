@@ -11,6 +11,7 @@
  * number that it has among sim[].
  */
 #include "test/sim/sim_drives.h"
+#include "meta/meta_set.h"
 #include "test/lib/sim_nvme_internal.h"
 
 #include <errno.h>

@@ -11,6 +11,7 @@
 #include "meta/meta_store.h"
 #include "meta/engine/meta_tree.h"
 #include "test/unit/meta_lend_double.h"
+#include "test/unit/meta_pair_double.h"
 #include "base/num.h"
 #include "base/rand.h"
 

@@ -20,6 +20,7 @@
 #include "base/hash.h"
 #include "test/lib/meta_world.h"
 #include "test/unit/meta_away_fake.h"
+#include "test/unit/meta_pair_double.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -6,6 +6,7 @@
  * (WK_GOLDEN_MAKE=1 writes the words if they are not there yet.)
  */
 #include "meta/offline/meta_raw_internal.h"
+#include "meta/meta_set.h"
 #include "test/lib/golden_image.h"
 #include "test/lib/raw_mem.h"
 

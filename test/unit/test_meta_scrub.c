@@ -71,6 +71,7 @@ static bool step(void)
 		break;
 	case META_SCRUB_ROUND:
 		return true;
+	case META_SCRUB_WRITE: /* this store has one copy of each block */
 	case META_SCRUB_MORE:
 	case META_SCRUB_LISTED:
 	case META_SCRUB_IDLE:
@@ -424,6 +425,7 @@ Test(meta_scrub, what_changes_under_it_is_no_damage)
 		case META_SCRUB_ROUND:
 			rounds++;
 			break;
+		case META_SCRUB_WRITE: /* this store has one copy of each block */
 		case META_SCRUB_MORE:
 		case META_SCRUB_LISTED:
 		case META_SCRUB_IDLE:

@@ -88,6 +88,7 @@ static bool step(void)
 		break;
 	case META_SCRUB_ROUND:
 		return false;
+	case META_SCRUB_WRITE: /* this store has one copy of each block */
 	case META_SCRUB_MORE:
 	case META_SCRUB_LISTED:
 	case META_SCRUB_IDLE:

@@ -452,6 +452,7 @@ static const char *round_of(struct meta_scrub *s)
 			break;
 		case META_SCRUB_ROUND:
 			return said;
+		case META_SCRUB_WRITE: /* this store has one copy of each block */
 		case META_SCRUB_MORE:
 		case META_SCRUB_LISTED:
 		case META_SCRUB_IDLE:

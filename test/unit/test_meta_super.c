@@ -2,6 +2,7 @@
 /* What does not move: geometry, superblock, root, zone header; their first bytes, frozen. */
 #include "test/lib/meta_golden.h"
 #include "meta/meta_store.h"
+#include "meta/meta_set.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -20,6 +21,7 @@ static struct meta__super a_super(void)
 		.nzones = 1023,
 		.secret = 0x1122334455667788,
 		.format_ns = 1700000000000000000,
+		.copies = 1,
 		.drive_nblocks = { 524288, 524289 },
 	};
 
@@ -210,8 +212,8 @@ Test(meta_super, another_version_and_unknown_feature_are_refused_by_name)
 	cr_assert_not_null(strstr(why, "a newer program is needed"), "%s", why);
 
 	meta__super_build(&s, block);
-	block[16] = 1 << 3;
-	memcpy(block + 600 + 3 * 16, "erasure-coding", 14);
+	block[16] = 1 << 4;
+	memcpy(block + 600 + 4 * 16, "erasure-coding", 14);
 	resum(8);
 	cr_assert_eq(meta__super_parse(block, &t, why), -EPROTONOSUPPORT);
 	cr_assert_not_null(strstr(why, "erasure-coding"), "%s", why);

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * An operation's reads and writes of blocks: they become commands of drives, some of which are
+ * submitted at a time, and their answers are gathered.
+ *
+ *   app_op_io() --> io[] --> some are submitted --> app_io_done() --> the next --> app_op_run()
+ *
+ *   in a store of two copies (meta_pair.c)
+ *     write   to both places                             one failed: drives_failed, for the store
+ *     read    from the first place, or from the second   failed: from the second place
+ *             if the first is on a drive that is lost
+ *
+ *  (1) A write to a pair has failed for the operation if it failed in both places, or on two
+ *      drives; else the store decides when it is given the blocks (meta_op.drives_failed)
+ *      [test_app_pair].
+ *  (2) If all copies of a write do not fit io[] at once, the second ones follow the first ones.
+ */
+#include "appliance/core/app_lent.h"
+#include "appliance/core/app_op.h"
+
+#include "base/num.h"
+
+#include <string.h>
+
+/* Unless nobody else is there, of one operation no more is with the drives at once: a small read
+ * finds a short queue there, whatever others have asked for. */
+#define IO_AT_ONCE (512u << 10)
+#define IO_SLICE   (256u << 10)
+
+/* As many of op's I/Os as may be with the drives at once; the others follow as these end. */
+static inline void submit_some(struct app_op *op)
+{
+	DASSERT(op->io_next <= op->io_count && op->io_count <= ARRAY_LEN(op->io));
+	while (op->io_next < op->io_count &&
+	       (op->io_out_bytes < IO_AT_ONCE || app_turn_alone(op->core))) {
+		struct app_io *io = &op->io[op->io_next++];
+
+		op->io_out_bytes += io->nvme.nblocks * BLOCK_SIZE;
+		app_media_submit(&op->core->media, io);
+	}
+}
+
+static inline struct app_io *add_io(struct app_op *op, enum nvme_op what, uint64_t baddr,
+				    uint32_t nblocks, uint64_t iova)
+{
+	struct app_io *io = &op->io[op->io_count++];
+
+	DASSERT(nblocks > 0 && op->io_count <= ARRAY_LEN(op->io));
+	io->meta = NULL;
+	io->owner = op;
+	io->quiet = op->quiet;
+	io->turned = io->doubled = false;
+	io->drive = META_BADDR_DRIVE(baddr);
+	io->nvme = (struct nvme_io){
+		.op = what,
+		.nblocks = nblocks,
+		.block = META_BADDR_BLOCK(baddr),
+		.iova = iova,
+		.fua = op->safe,
+	};
+	op->core->io_bytes += (uint64_t)nblocks * BLOCK_SIZE;
+	return io;
+}
+
+/* ---- two copies (meta_pair.c) --------------------------------------------------------- */
+
+static bool is_away(const struct app_op *op, uint64_t baddr)
+{
+	ASSERT(META_BADDR_DRIVE(baddr) < META_DRIVES_MAX);
+	return !meta_twins_has(op->core->twins, META_BADDR_DRIVE(baddr));
+}
+
+/* The copies of a write (bits: 1 the first, 2 the second) on drives that take them. */
+static wk_cold void add_copies(struct app_op *op, uint64_t baddr, uint32_t nblocks, uint64_t iova,
+			       uint32_t copies)
+{
+	const uint64_t twin = meta_twin_of(op->core->twins, baddr);
+	const bool both = twin && !is_away(op, twin) && !is_away(op, baddr);
+
+	ASSERT(op->core->twins->zone_blocks > 0);
+	if (copies & 1 && (!is_away(op, baddr) || !twin))
+		add_io(op, NVME_WRITE, baddr, nblocks, iova)->doubled = both;
+	if (copies & 2 && twin && !is_away(op, twin))
+		add_io(op, NVME_WRITE, twin, nblocks, iova)->doubled = both;
+}
+
+/* A read whose drive is lost goes to the second copy at once. */
+static wk_cold void add_read(struct app_op *op, uint64_t baddr, uint32_t nblocks, uint64_t iova)
+{
+	const uint64_t twin = is_away(op, baddr) ? meta_twin_of(op->core->twins, baddr) : 0;
+
+	ASSERT(!op->one_copy && nblocks > 0);
+	add_io(op, NVME_READ, twin ? twin : baddr, nblocks, iova)->turned = twin != 0;
+}
+
+/* Sends a read that failed to the second copy.  False: it is not there, or failed, too. */
+static wk_cold bool turn(struct app_io *io)
+{
+	struct app_op *op = io->owner;
+	const uint64_t baddr = META_BADDR(io->drive, io->nvme.block);
+	const uint64_t twin = meta_twin_of(op->core->twins, baddr);
+
+	ASSERT(io->nvme.status);
+	if (io->nvme.op != NVME_READ || op->one_copy || io->turned || io->nvme.quarantined ||
+	    op->quiet || !twin || is_away(op, twin))
+		return false;
+	io->turned = true;
+	io->drive = META_BADDR_DRIVE(twin);
+	io->nvme.block = META_BADDR_BLOCK(twin);
+	op->core->stat.turned_reads++;
+	app_media_submit(&op->core->media, io);
+	return true;
+}
+
+/* Whether drives work for a batch: its reply says how long they did. */
+static void drives_begin(struct app_op *op)
+{
+	if (op->batch && op->batch->drives_out++ == 0)
+		op->batch->drives_since_ns = op->core->now_ns;
+}
+
+static void drives_end(struct app_op *op)
+{
+	struct app_batch *b = op->batch;
+
+	if (!b || op->ios_out > 0)
+		return;
+	ASSERT(b->drives_out > 0 && op->core->now_ns >= b->drives_since_ns);
+	if (--b->drives_out == 0)
+		b->drives_ns += op->core->now_ns - b->drives_since_ns;
+}
+
+void app_op_io(struct app_op *op, enum nvme_op what, const struct meta_run *runs, uint32_t nruns,
+	       char *buf, uint64_t iova)
+{
+	uint32_t copies = 3;
+
+	DASSERT(iova % BLOCK_SIZE == 0);
+	ASSERT(op->ios_out == 0 && nruns <= APP_RUNS_MAX);
+	if (likely(!op->twins_due)) {
+		op->io_status = 0;
+		op->drives_failed = 0;
+		if (unlikely(op->core->twins->zone_blocks) && what == NVME_WRITE && !op->one_copy) {
+			op->io_iova = iova;
+			op->twins_due = 2 * (nruns + APP_SLICES_MAX) > ARRAY_LEN(op->io);
+			copies = op->twins_due ? 1 : 3;
+		}
+	} else {
+		ASSERT(what == NVME_WRITE && op->io_iova == iova); /* (2) */
+		op->twins_due = false;
+		copies = 2;
+	}
+	op->io_count = op->io_next = op->io_out_bytes = 0;
+	for (uint32_t i = 0; i < nruns; i++) {
+		uint32_t left = runs[i].nblocks, n = left;
+		uint64_t baddr = runs[i].baddr;
+
+		if (baddr == 0) {
+			ASSERT(what == NVME_READ);
+			memset(buf, 0, (size_t)left * BLOCK_SIZE);
+			left = 0;
+		} else if (unlikely(n > IO_SLICE / BLOCK_SIZE) && !app_turn_alone(op->core)) {
+			n = IO_SLICE / BLOCK_SIZE;
+		}
+		for (uint64_t at = iova; left > 0; left -= n, baddr += n, at += n * BLOCK_SIZE) {
+			n = min_u32(n, left);
+			if (likely(op->core->twins->zone_blocks == 0) || op->one_copy)
+				add_io(op, what, baddr, n, at);
+			else if (what == NVME_READ)
+				add_read(op, baddr, n, at);
+			else
+				add_copies(op, baddr, n, at, copies);
+		}
+		buf += (size_t)runs[i].nblocks * BLOCK_SIZE;
+		iova += (uint64_t)runs[i].nblocks * BLOCK_SIZE;
+	}
+	ASSERT(op->io_count <= ARRAY_LEN(op->io));
+	op->ios_out = op->io_count;
+	if (op->ios_out > 0)
+		drives_begin(op);
+	submit_some(op);
+}
+
+wk_cold void app_op_io_at(struct app_op *op, const struct meta_run *runs, const uint32_t *at,
+			  uint32_t nruns, uint64_t iova)
+{
+	ASSERT(op->ios_out == 0 && nruns > 0 && nruns <= APP_RUNS_MAX);
+	op->io_status = 0;
+	op->drives_failed = 0;
+	op->io_count = op->io_next = op->io_out_bytes = 0;
+	for (uint32_t i = 0; i < nruns; i++)
+		add_io(op, NVME_READ, runs[i].baddr, runs[i].nblocks,
+		       iova + (uint64_t)at[i] * BLOCK_SIZE)
+			->turned = true;
+	op->ios_out = op->io_count;
+	drives_begin(op);
+	submit_some(op);
+}
+
+void app_io_done(struct app_io *io)
+{
+	struct app_op *op = io->owner;
+
+	DASSERT(op->core->io_bytes >= (uint64_t)io->nvme.nblocks * BLOCK_SIZE);
+	DASSERT(op->io_out_bytes >= io->nvme.nblocks * BLOCK_SIZE);
+	ASSERT(op->ios_out > 0);
+	if (unlikely(io->nvme.status) && op->core->twins->zone_blocks && turn(io))
+		return;
+	op->ios_out--;
+	op->core->io_bytes -= (uint64_t)io->nvme.nblocks * BLOCK_SIZE;
+	app_lent_wake_tight(op->core);
+	if (unlikely(io->nvme.status)) {
+		op->drives_failed |= io->doubled ? 1ull << io->drive : 0;
+		if (!op->io_status && (!io->doubled || !is_pow2(op->drives_failed)))
+			op->io_status = io->nvme.status;
+		if (io->nvme.quarantined)
+			app_staging_lose(&op->core->staging, io->nvme.iova,
+					 (uint64_t)io->nvme.nblocks * BLOCK_SIZE);
+	}
+	op->io_out_bytes -= io->nvme.nblocks * BLOCK_SIZE;
+	drives_end(op);
+	if (unlikely(op->twins_due) && op->ios_out == 0 && op->io_next == op->io_count)
+		app_op_io(op, NVME_WRITE, op->runs, op->nruns, op->buf, op->io_iova);
+	else if (op->ios_out == 0)
+		app_op_run(op);
+	else if (op->io_next < op->io_count)
+		submit_some(op);
+}

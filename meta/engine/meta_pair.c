@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Two copies of each block of data and pages, so that the store survives the loss of a drive.
+ *
+ *   drive 0   [zone 3: first ][zone 4: twin of 9]        a block of zone 3 lies in zone 8, too,
+ *   drive 1   [zone 8: twin of 3] ...                    at the same offset
+ *   drive 2   [zone 9: first ] ...
+ *
+ * In a store of two copies zones of data and of pages are opened in pairs, on two drives.  An
+ * address names the first zone of a pair, so a read of a healthy store is that of a store without
+ * copies; the twin is written whenever the first is, and read when the first cannot be.  The log
+ * and the roots have two copies in every store, and superblocks are on all drives.
+ *
+ *   SERVES --a write fails for good, or it is missing at a mount--> LOST --rebuilt--> GONE
+ *                                                  (meta_drain.c: as a drive that is drained)
+ *
+ *  (1) A pair's zones are on two drives.  The first has kind PAGE or DATA and the twin kind TWIN;
+ *      their headers name each other and the number of the pair, which is never used again.  Only
+ *      the first has a life of its own (meta_zone.c); the twin is closed while it has.
+ *  (2) Nothing is written to a pair before all four headers are durable: so a header that names a
+ *      twin which does not name it back belongs to an empty zone
+ *      [test_meta_pair:power_cuts_while_pairs_are_opened].
+ *  (3) A write to a pair has been done when it is on both drives, or on one while the other drive
+ *      is LOST or about to be.  No log block counts as durable until the superblocks of all other
+ *      drives name a loss (meta_log.c): so whoever was told of a change never depends on a drive
+ *      that missed it.  (A page that only its twin has is found there if the power fails first:
+ *      pages are checked, and the drive has none of this generation in its place.)
+ *      [test_meta_pair:death_and_power_cuts_lose_nothing]
+ *  (4) A drive that is lost is never read or written again, whatever it answers, and at most one
+ *      is lost at a time: if another fails before the first is GONE, the store takes no more
+ *      changes [test_meta_pair:second_loss_freezes_the_store].
+ *  (5) A zone is thin if it needs a twin and has none that can be used: on a drive that is lost, or
+ *      opened while only one drive served.  Thin zones are moved to pairs like those of a drive
+ *      that is drained (meta_gc.c, meta_collect.c)
+ *      [test_meta_pair:drive_that_is_added_later_makes_it_whole].
+ *  (6) Space is counted in groups: a group is what the store opens at once, a pair or a single
+ *      zone [test_meta_pair:files_fill_what_pairs_can_hold].
+ *
+ *   V1 -> W1   (W1 in meta_twins.h) a drive is away before any block is that only its twin has
+ */
+#include "meta/engine/meta_pair.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static uint32_t drive_of(const struct meta *m, uint32_t zone)
+{
+	return META_BADDR_DRIVE(meta__geo_zone_baddr(&m->zones->geo, zone));
+}
+
+/* ---- the table that every core reads ------------------------------------------------------- */
+
+int meta__twins_join(struct meta *m, const struct meta__geo *g, uint32_t drive)
+{
+	struct meta_twins *t = &m->zones->twins;
+
+	ASSERT(drive < META_DRIVES_MAX);
+	if (m->copies < 2 || t->drive[drive].twin || g->zone_count[drive] == 0)
+		return 0;
+	t->drive[drive].twin = calloc(g->zone_count[drive], sizeof(*t->drive[drive].twin));
+	if (!t->drive[drive].twin)
+		return -ENOMEM;
+	t->zone_blocks = g->zone_blocks;
+	t->drive[drive].at = g->zones_at[drive];
+	t->drive[drive].count = g->zone_count[drive];
+	return 0;
+}
+
+void meta__twins_free(struct meta *m)
+{
+	ASSERT(m->zones);
+	for (uint32_t d = 0; d < META_DRIVES_MAX; d++)
+		free(m->zones->twins.drive[d].twin);
+}
+
+const struct meta_twins *meta_twins(const struct meta *m)
+{
+	ASSERT(!m->home);
+	return &m->zones->twins;
+}
+
+static void tell(struct meta *m, uint32_t zone, uint64_t baddr)
+{
+	const uint32_t d = drive_of(m, zone);
+
+	ASSERT(m->copies > 1);
+	ASSERT(m->zones->twins.drive[d].twin);
+	atomic_store_explicit(&m->zones->twins.drive[d].twin[zone - m->zones->geo.zone_base[d]],
+			      baddr,
+			      memory_order_relaxed); /* before any address there is given out */
+}
+
+/* ---- pairs --------------------------------------------------------------------------------- */
+
+uint32_t meta__twin(const struct meta *m, uint32_t zone)
+{
+	return meta__zone_at(m, zone)->twin - 1; /* 0: META__ZONE_NONE */
+}
+
+void meta__pair(struct meta *m, uint32_t first, uint32_t twin, uint64_t pair)
+{
+	struct meta__zone *a = meta__zone_at(m, first), *b = meta__zone_at(m, twin);
+
+	ASSERT(drive_of(m, first) != drive_of(m, twin)); /* (1) */
+	ASSERT(!a->twin && !b->twin);
+	ASSERT(pair > 0);
+	a->twin = twin + 1;
+	b->twin = first + 1;
+	a->pair = b->pair = pair;
+	m->zones->pair_last = max_u64(m->zones->pair_last, pair);
+	tell(m, first, meta__geo_zone_baddr(&m->zones->geo, twin));
+}
+
+uint32_t meta__unpair(struct meta *m, uint32_t first)
+{
+	struct meta__zone *a = meta__zone_at(m, first);
+	const uint32_t twin = meta__twin(m, first);
+
+	if (twin == META__ZONE_NONE)
+		return twin;
+	ASSERT(meta__twin(m, twin) == first); /* (1) */
+	ASSERT(a->kind != META__ZONE_TWIN || meta__zone_at(m, twin)->kind != META__ZONE_TWIN);
+	a->twin = meta__zone_at(m, twin)->twin = 0;
+	tell(m, first, 0);
+	tell(m, twin, 0);
+	return twin;
+}
+
+bool meta__drive_reads(const struct meta *m, uint32_t drive)
+{
+	ASSERT(drive < META_DRIVES_MAX);
+	return m->zones->geo.state[drive] < DRIVE_GONE && !(m->dead >> drive & 1) &&
+	       !m->conf.drive[drive].missing;
+}
+
+uint64_t meta__twin_baddr(const struct meta *m, uint64_t baddr)
+{
+	const uint32_t zone = m->copies > 1 ? meta__zone_of(m, baddr) : META__ZONE_NONE;
+	const uint32_t twin = zone != META__ZONE_NONE ? meta__twin(m, zone) : META__ZONE_NONE;
+	uint64_t at;
+
+	if (twin == META__ZONE_NONE)
+		return 0;
+	at = baddr - meta__geo_zone_baddr(&m->zones->geo, zone);
+	ASSERT(at < m->zones->geo.zone_blocks);
+	if (at == 0 || at >= m->zones->geo.zone_end)
+		return 0; /* each zone has headers of its own */
+	return meta__geo_zone_baddr(&m->zones->geo, twin) + at;
+}
+
+bool meta__is_thin(const struct meta *m, uint32_t zone)
+{
+	const uint32_t twin = meta__twin(m, zone);
+
+	ASSERT(twin != zone); /* (1) */
+	if (m->copies < 2)
+		return false;
+	return twin == META__ZONE_NONE || !meta__drive_reads(m, drive_of(m, twin)) ||
+	       !meta__drive_reads(m, drive_of(m, zone));
+}
+
+/* ---- zones whose content must move ---------------------------------------------------------- */
+
+bool meta__leaves(const struct meta *m, uint32_t zone)
+{
+	const struct meta__zone *at = meta__zone_at(m, zone);
+	const uint32_t d = meta__drain_drive(m), twin = meta__twin(m, zone);
+
+	if (at->state != ZONE_CLOSED || at->live == 0 ||
+	    (at->kind != META__ZONE_PAGE && at->kind != META__ZONE_DATA))
+		return false;
+	if (d < META_DRIVES_MAX && m->zones->geo.state[d] == DRIVE_DRAINS &&
+	    (drive_of(m, zone) == d || (twin != META__ZONE_NONE && drive_of(m, twin) == d)))
+		return true;
+	return meta__in_pairs(m) && meta__is_thin(m, zone);
+}
+
+bool meta__any_leaves(const struct meta *m)
+{
+	const uint32_t d = meta__drain_drive(m);
+
+	ASSERT(m->copies > 1 || m->zones->lone == 0); /* (5) */
+	if (d < META_DRIVES_MAX && m->zones->geo.state[d] == DRIVE_DRAINS)
+		return true;
+	return m->copies > 1 && (m->zones->lone > 0 || d < META_DRIVES_MAX) && meta__in_pairs(m);
+}
+
+/* ---- groups (6) ---------------------------------------------------------------------------- */
+
+static uint32_t taking(const struct meta *m)
+{
+	uint32_t n = 0;
+
+	for (uint32_t d = 0; d < m->zones->geo.ndrives; d++)
+		n += meta__drive_takes(m, d);
+	return n;
+}
+
+bool meta__in_pairs(const struct meta *m)
+{
+	return unlikely(m->copies > 1) && taking(m) > 1;
+}
+
+/* Pairs on two different drives that these numbers of zones make, one for each drive. */
+static uint32_t pairs_of(const struct meta *m, const uint32_t *zones)
+{
+	uint32_t sum = 0, most = 0;
+
+	for (uint32_t d = 0; d < m->zones->geo.ndrives; d++) {
+		if (!meta__drive_takes(m, d))
+			continue;
+		sum += zones[d];
+		most = max_u32(most, zones[d]);
+	}
+	ASSERT(most <= sum); /* (6) */
+	return min_u32(sum / 2, sum - most);
+}
+
+uint32_t meta__groups_free(const struct meta *m)
+{
+	return likely(!meta__in_pairs(m)) ? m->zones->free_total
+					  : pairs_of(m, m->zones->free_count);
+}
+
+uint32_t meta__groups_total(const struct meta *m)
+{
+	return likely(!meta__in_pairs(m)) ? m->zones->geo.zones_serving
+					  : pairs_of(m, m->zones->geo.zone_count);
+}
+
+uint32_t meta__groups_of(const struct meta *m, uint32_t zones)
+{
+	return likely(!meta__in_pairs(m)) ? zones : (uint32_t)div_up(zones, 2);
+}
+
+/* ---- I/O (3) ------------------------------------------------------------------------------- */
+
+static void place(struct meta_io *io, uint64_t baddr)
+{
+	io->drive = META_BADDR_DRIVE(baddr);
+	io->block = META_BADDR_BLOCK(baddr);
+}
+
+bool meta__io_turns(struct meta *m, struct meta__io *x)
+{
+	const uint64_t to = meta__twin_baddr(m, META_BADDR(x->io.drive, x->io.block));
+
+	ASSERT(x->io.op == META_IO_READ);
+	ASSERT(x->out == 0);
+	if (!to || !meta__drive_reads(m, META_BADDR_DRIVE(to)))
+		return false;
+	place(&x->io, to);
+	return true;
+}
+
+bool meta__io_doubles(struct meta *m, struct meta__io *x)
+{
+	const uint64_t to = meta__twin_baddr(m, META_BADDR(x->io.drive, x->io.block));
+
+	ASSERT(x->io.op == META_IO_WRITE);
+	ASSERT(x->out == 0);
+	if (!to)
+		return false;
+	if (!meta__drive_reads(m, META_BADDR_DRIVE(to)))
+		return false;
+	if (!meta__drive_reads(m, x->io.drive)) { /* (4) */
+		place(&x->io, to);
+		return false;
+	}
+	x->twin = x->io;
+	x->twin.second = true;
+	place(&x->twin, to);
+	list_init(&x->twin.link);
+	x->out = 2;
+	return true;
+}
+
+bool meta__io_joined(struct meta *m, struct meta__io *x)
+{
+	const struct meta_io *bad = x->io.status ? &x->io : &x->twin;
+
+	ASSERT(x->io.op == META_IO_WRITE && x->twin.second); /* (3) */
+	ASSERT(x->out > 0 && x->out <= 2);
+	if (--x->out > 0)
+		return false;
+	if (!x->io.status == !x->twin.status)
+		return true;
+	if (meta__drive_lose(m, bad->drive)) {
+		x->io.status = 0;
+		return true;
+	}
+	x->io.status = bad->status;
+	x->io.gone = bad->gone;
+	x->io.lost = bad->lost;
+	return true;
+}
+
+/* ---- losing a drive ------------------------------------------------------------------------ */
+
+bool meta__drive_lose(struct meta *m, uint32_t drive)
+{
+	const struct meta__geo *g = &m->zones->geo;
+
+	ASSERT(drive < g->ndrives);
+	if (m->losing >> drive & 1 || g->state[drive] == DRIVE_LOST)
+		return true;
+	if (m->copies < 2 || !m->mounted || m->failed || taking(m) < 2 ||
+	    !meta__drive_takes(m, drive))
+		return false;
+	for (uint32_t d = 0; d < g->ndrives; d++)
+		if (g->state[d] == DRIVE_LOST)
+			return false; /* (4) */
+	if (m->losing || m->dead)
+		return false;
+	ASSERT(!(m->losing & (m->losing - 1))); /* (4): one at a time */
+	m->dead |= 1ull << drive;
+	m->losing |= 1ull << drive;
+	meta__twins_without(m, drive); /* (4) */
+	meta__supply_shut(m, drive);
+	return true;
+}
+
+bool meta_drive_failed(struct meta *m, uint32_t drive)
+{
+	ASSERT(!m->home);
+	return meta__drive_lose(m, drive);
+}
+
+void meta__twins_without(struct meta *m, uint32_t drive)
+{
+	ASSERT(drive < META_DRIVES_MAX);
+	atomic_fetch_or_explicit(&m->zones->twins.away, 1ull << drive,
+				 memory_order_release); /* V1 */
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/* Pairs of zones, in stores of two copies: meta_pair.c says how they live. */
+#ifndef META_PAIR_H
+#define META_PAIR_H
+
+#include "meta/meta_store.h"
+
+/* Memory for the twins of a drive's zones.  -ENOMEM. */
+must_check int meta__twins_join(struct meta *m, const struct meta__geo *g, uint32_t drive);
+void meta__twins_free(struct meta *m);
+
+/* Returns the pair's other zone, or META__ZONE_NONE. */
+uint32_t meta__twin(const struct meta *m, uint32_t zone);
+void meta__pair(struct meta *m, uint32_t first, uint32_t twin, uint64_t pair);
+/* Returns the twin that it had, or META__ZONE_NONE. */
+uint32_t meta__unpair(struct meta *m, uint32_t first);
+/* Returns where the second copy of a block lies; 0: it has none. */
+uint64_t meta__twin_baddr(const struct meta *m, uint64_t baddr);
+/* Returns true if a zone of pages or data lacks a copy that can be read. */
+bool meta__is_thin(const struct meta *m, uint32_t zone);
+
+/* May it be read?  Not if it is lost, gone, dead or missing. */
+bool meta__drive_reads(const struct meta *m, uint32_t drive);
+/* Goes on without this drive, whose copies are not complete any more.  False: it cannot. */
+must_check bool meta__drive_lose(struct meta *m, uint32_t drive);
+
+/* Tells all cores not to read or write this drive any more. */
+void meta__twins_without(struct meta *m, uint32_t drive);
+
+/* Returns true if live data must leave the zone: a drive of its pair is drained or lost, or it has
+ * no twin.  meta__any_leaves(): there may be such zones, by the counters. */
+bool meta__leaves(const struct meta *m, uint32_t zone);
+bool meta__any_leaves(const struct meta *m);
+
+/* Are zones of pages and data opened in pairs now? */
+bool meta__in_pairs(const struct meta *m);
+/* Return the groups that can be opened, all that there are, and those that so many zones make:
+ * meta_pair.c (6). */
+uint32_t meta__groups_free(const struct meta *m);
+uint32_t meta__groups_total(const struct meta *m);
+uint32_t meta__groups_of(const struct meta *m, uint32_t zones);
+
+/* A read goes to the twin instead.  False: there is none that can be read. */
+must_check bool meta__io_turns(struct meta *m, struct meta__io *x);
+/* A write goes to the twin as well: x->twin. */
+must_check bool meta__io_doubles(struct meta *m, struct meta__io *x);
+/* One of the two is back.  False: the other is not. */
+must_check bool meta__io_joined(struct meta *m, struct meta__io *x);
+
+#endif

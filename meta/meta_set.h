@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/* The ends of a drive: the store that it belongs to, and the set of that store's drives. */
+#ifndef META_SET_H
+#define META_SET_H
+
+#include "meta/meta.h"
+
+/* Does this first block of a drive carry our superblock?  Its store's uuid if so. */
+bool meta_super_recognize(const void *block, uint8_t uuid_out[16]);
+/* Is it a root, or the header of a zone?  Then the drive was a store's, whatever its ends say. */
+bool meta_is_of_store(const void *block);
+/* Is it a whole superblock?  Then which drive of its store it is on, and whether that is gone. */
+bool meta_super_place(const void *block, uint8_t uuid_out[16], uint32_t *drive, bool *gone);
+struct meta_set { /* all drives of a store, by a superblock; the highest number counts */
+	uint64_t number;
+	uint32_t ndrives;
+	uint32_t copies;            /* of each block: 1, 2 */
+	bool gone[META_DRIVES_MAX]; /* it has left the store */
+	bool lost[META_DRIVES_MAX]; /* it counts as failed: the store does not want it back */
+	uint64_t nblocks[META_DRIVES_MAX];
+	char name[META_DRIVES_MAX][META_DRIVE_NAME];
+};
+/* Is it a whole superblock?  Then that. */
+bool meta_super_set(const void *block, struct meta_set *out);
+
+/* Marks a drive at both ends as offered to the store that is told to take it. */
+void meta_offer_build(uint64_t tag, void *block);
+bool meta_offer_parse(const void *block, uint64_t *tag);
+
+#endif

@@ -1,0 +1,123 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause-Patent
+# A store of two copies loses a drive while it serves, and while it does not: no read fails, the store
+# makes itself whole on the other drives, and takes a new one.
+cd "$(dirname "$0")/../.." && . test/e2e/lib.sh
+
+CACHE=16M
+: "${APP_CORES:=2}"
+for d in 0 1 2 3 4; do eval "D$d=file:$DIR/d$d?size=96M"; done
+write_conf "$D0" "$D1" "$D2" "$D3"
+echo "scrub_bytes_per_second = 256M" >>"$CONF"
+make_tree "$DIR/src" 300
+
+number() { # GROUP KEY...: of the status
+	ctl --json status | /usr/bin/python3 -c 'import json, sys; s = json.load(sys.stdin)
+for k in sys.argv[1:]:
+    s = s[int(k)] if k.isdigit() and isinstance(s, list) else s.get(k, 0)
+print(s)' "$@"
+}
+state() { # DRIVE: its state; "gone" when the store has it no more
+	ctl --json status | /usr/bin/python3 -c 'import json, sys
+print({d["number"]: d["state"] for d in json.load(sys.stdin)["drives"]}.get(int(sys.argv[1]), "gone"))' "$1"
+}
+until_state() { # DRIVE STATE
+	n=0
+	until [ "$(state "$1")" = "$2" ]; do
+		n=$((n + 1))
+		[ $n -lt 600 ] || { ctl status; return 1; }
+		sleep 0.1
+	done
+}
+is_all_there() {
+	rm -rf "$DIR/out"
+	ctl -q export /tree "$DIR/out" && same_trees "$DIR/src" "$DIR/out"
+}
+
+check "format, and it says what is kept" sh -c "'$BIN/wekactl' format --protect mirror '$D0' '$D1' '$D2' '$D3' | grep 'each block is on two drives'"
+refuses "two copies need two drives" "need two drives" "$BIN/wekactl" format --force --protect mirror "$D4"
+"$BIN/wekactl" format --force --protect raid "$D4" 2>&1 | grep -q "protect is none or mirror" && ok "a word that is none" || not_ok "a word that is none"
+check "start" start
+check "import" ctl -q import "$DIR/src" /tree
+check "all is there" is_all_there
+used=$(number store used_bytes)
+
+# ---- while it serves ----------------------------------------------------------------------------------
+
+: >"$DIR/d2"
+check "a drive loses its content, and all is read" is_all_there
+check "it is lost" until_state 2 lost
+ctl status >"$DIR/page"
+grep -q "^! serving, degraded: drive 2 is lost" "$DIR/page" && ok "the headline says so" || not_ok "the headline says so" "$(cat "$DIR/page")"
+check "changes go on" ctl -q import "$DIR/src" /more
+check "what it had is copied to the others, and it is gone" until_state 2 gone
+check "all is there" is_all_there
+
+# ---- wrong bytes ---------------------------------------------------------------------------------------
+
+# Of one drive every block but its ends and headers is something else: whoever reads it gets the other copy.
+spoil() { # FILE BYTE
+	/usr/bin/python3 - "$1" "$2" <<'EOF'
+import os, sys
+fd = os.open(sys.argv[1], os.O_RDWR)
+size = os.fstat(fd).st_size
+zone = 65536 * 2  # at least: headers of smaller zones are spoilt as well
+for at in range(4 << 20, size - (1 << 20), zone):
+    os.pwrite(fd, bytes([int(sys.argv[2])]) * (zone - 8192), at + 4096)
+EOF
+}
+healed() { number scrub healed; }
+spoil "$DIR/d1" 90
+check "a drive has other bytes, and all is read" is_all_there
+is "no drive is lost" "serving serving serving" "$(state 0) $(state 1) $(state 3)"
+check "copies that reads have met are mended" sh -c "n=0; until [ \$n -gt 100 ] || '$BIN/wekactl' --connect '$SHM' --key '$DIR/key' --json status | grep -q '\"healed\":[1-9]'; do n=\$((n + 1)); sleep 0.1; done; [ \$n -le 100 ]"
+check "a clean stop" stop
+check "a start with what is left of that drive" start
+[ -n "$DAEMON" ] && kill -0 "$DAEMON" || finish
+round_ends() {
+	n=0
+	until [ "$(number scrub rounds)" -gt 0 ]; do
+		n=$((n + 1))
+		[ $n -lt 600 ] || return 1
+		sleep 0.1
+	done
+}
+check "a round of the scrub ends" round_ends
+[ "$(healed)" -gt 100 ] && ok "it has mended the rest" || not_ok "it has mended the rest" "$(healed)"
+is "nothing is damaged" "0 0" "$(number scrub bad_blocks) $(number scrub bad_pages)"
+check "writes that merge with old blocks find good ones" sh -c "for i in 1 2 3; do '$BIN/wekactl' --connect '$SHM' --key '$DIR/key' -q import '$DIR/src/sub' /tree/sub; done"
+
+check "a clean stop" stop
+check "check finds nothing" "$BIN/wekactl" -f "$CONF" check
+
+# ---- at a start -----------------------------------------------------------------------------------------
+
+mv "$DIR/d0" "$DIR/away"
+check "one of three is missing: it starts" start
+is "and counts as lost" lost "$(state 0)"
+check "all is there" is_all_there
+check "changes go on" ctl -q rm -r /more
+check "a clean stop" stop
+mv "$DIR/away" "$DIR/d0"
+check "it is back, and not believed" start
+[ "$(state 0)" = serving ] && not_ok "it stays lost" || ok "it stays lost"
+check "all is there" is_all_there
+check "a new drive is offered" "$BIN/wekactl" drives add "$D4"
+sed -i "s|^drive = $D0\$|drive = $D4|; \|^drive = $D2\$|d" "$CONF"
+kill -HUP "$DAEMON"
+check "it is taken" until_state 4 serving
+check "the lost one goes" until_state 0 gone
+check "all is there" is_all_there
+
+# ---- killed while it copies --------------------------------------------------------------------------------
+
+: >"$DIR/d1"
+check "another one loses its content" is_all_there
+crash
+check "start after a kill" start
+check "all is there" is_all_there
+check "it goes" until_state 1 gone
+check "all is there at the end" is_all_there
+check "a clean stop" stop
+check "check finds nothing at the end" "$BIN/wekactl" -f "$CONF" check
+finish

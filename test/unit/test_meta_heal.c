@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * A copy of a block or page rots in a store of two copies: the scrub mends it from the other copy,
+ * whatever else is done to the store meanwhile; what has rotted in both is damage, and named.
+ */
+#include "test/lib/meta_rig.h"
+#include "meta/engine/meta_pair.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define DRIVE_BYTES (8u << 20)
+#define FILES       30u
+
+static struct rig r;
+static struct meta_scrub *scrub;
+static struct meta_scrub_stat stat;
+static uint8_t bytes[META_SCRUB_BLOCKS_MAX * 4096];
+static uint64_t fill_of[FILES];
+static uint64_t fills;
+static char said[4096];
+static uint64_t stuck;            /* a place that stays as it is, though it takes writes */
+static uint32_t late, late_write; /* steps of the store before an I/O of the scrub is done */
+
+static void store_of(uint64_t drive_bytes)
+{
+	rig_make(&r, 11, 3, drive_bytes, 4, true);
+	r.conf.copies = 2;
+	r.copied = true;
+	memset(fill_of, 0, sizeof(fill_of));
+	fills = late = late_write = 0;
+	stuck = 0;
+	cr_assert_eq(rig_format(&r), 0);
+	cr_assert_eq(meta_scrub_create(&scrub, r.m), 0);
+}
+
+static void store(void)
+{
+	store_of(DRIVE_BYTES);
+}
+
+static void store_end(void)
+{
+	meta_scrub_destroy(scrub);
+	rig_end(&r);
+}
+
+TestSuite(meta_heal, .init = store, .fini = store_end, .timeout = 300);
+
+static const char *path_of(uint32_t i)
+{
+	static char path[16];
+
+	(void)snprintf(path, sizeof(path), "/f%u", i);
+	return path;
+}
+
+static void put(uint32_t i)
+{
+	const uint64_t fill = ++fills;
+
+	cr_assert_eq(rig_put(&r, path_of(i), 1 + (uint32_t)(fill % 9), fill), 0);
+	fill_of[i] = fill;
+}
+
+static void all_is_there(void)
+{
+	for (uint32_t i = 0; i < FILES; i++) {
+		uint64_t fill;
+		uint32_t blocks;
+
+		if (fill_of[i] == 0)
+			continue;
+		cr_assert_eq(rig_get(&r, path_of(i), &blocks, &fill), 0, "%s", path_of(i));
+		cr_assert_eq(fill, fill_of[i]);
+	}
+}
+
+/* What is in memory goes to the drives. */
+static void settle(void)
+{
+	meta_scrub_destroy(scrub);
+	cr_assert_eq(rig_stop(&r), 0);
+	cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
+	cr_assert_eq(meta_scrub_create(&scrub, r.m), 0);
+	rig_idle(&r);
+}
+
+static uint8_t *view_at(uint64_t baddr)
+{
+	return r.view[META_BADDR_DRIVE(baddr)] + META_BADDR_BLOCK(baddr) * 4096;
+}
+
+static void write_at(uint64_t baddr, const void *from, uint32_t nblocks)
+{
+	memcpy(view_at(baddr), from, nblocks * 4096ul);
+	memcpy(rig_block(&r, baddr), from, nblocks * 4096ul);
+}
+
+static void meanwhile(uint32_t steps)
+{
+	for (uint32_t i = 0; i < steps; i++) {
+		/* what is held back is not to be all that there is */
+		if (rand_below(&r.rand, 3) == 0 && meta__groups_free(r.m) > 20)
+			put((uint32_t)rand_below(&r.rand, FILES));
+		(void)rig_step(&r);
+	}
+}
+
+/* One thing; true at a round's end. */
+static bool step(void)
+{
+	static uint8_t mended[META_PAGE_BYTES];
+	static uint32_t mores;
+	struct meta_run run;
+
+	switch (meta_scrub_next(scrub, &run)) {
+	case META_SCRUB_READ:
+		memcpy(bytes, view_at(run.baddr), run.nblocks * 4096ul);
+		meanwhile(late);
+		meta_scrub_done(scrub, bytes, 0);
+		break;
+	case META_SCRUB_WRITE:
+		memcpy(mended, meta_scrub_bytes(scrub), run.nblocks * 4096ul);
+		meanwhile(late_write);
+		if (run.baddr != stuck)
+			write_at(run.baddr, mended, run.nblocks);
+		meta_scrub_written(scrub, 0);
+		break;
+	case META_SCRUB_FOUND:
+		(void)snprintf(said + strlen(said), sizeof(said) - strlen(said), "%s\n",
+			       meta_scrub_line(scrub));
+		break;
+	case META_SCRUB_ROUND:
+		return true;
+	case META_SCRUB_MORE:
+		if (++mores > 1000) /* it waits for the header of a zone, which is being written */
+			(void)rig_step(&r);
+		return false;
+	case META_SCRUB_LISTED:
+	case META_SCRUB_IDLE:
+		break;
+	}
+	mores = 0;
+	return false;
+}
+
+static void round_of_it(void)
+{
+	said[0] = '\0';
+	for (uint32_t i = 0; !step(); i++)
+		cr_assert_lt(i, 1000000);
+	meta_scrub_stat(scrub, &stat);
+}
+
+/* ---- what lives ------------------------------------------------------------------------------ */
+
+static uint64_t place[4096];
+static uint32_t places;
+
+static void note(uint64_t baddr)
+{
+	cr_assert_lt(places, 4096u);
+	place[places++] = baddr;
+}
+
+/* All blocks of files, and all pages, as the trees name them. */
+static void look(void)
+{
+	places = 0;
+	for (uint32_t i = 0; i < FILES; i++) {
+		struct meta_run runs[64];
+		uint32_t crcs[64];
+		char small[4096];
+		struct meta_op op = { .type = META_OP_READ,
+				      .target = { .path = path_of(i),
+						  .path_len = (uint32_t)strlen(path_of(i)) },
+				      .length = 64 * 4096,
+				      .runs = runs,
+				      .crcs = crcs,
+				      .runs_max = 64,
+				      .blocks_max = 64,
+				      .inline_buf = small };
+
+		if (fill_of[i] == 0)
+			continue;
+		cr_assert_eq(rig_run(&r, &op), 0);
+		meta_read_end(r.m, &op);
+		for (uint32_t k = 0; k < op.nruns; k++)
+			for (uint32_t b = 0; b < runs[k].nblocks; b++)
+				note(runs[k].baddr + b);
+	}
+}
+
+static bool same_in_both(uint64_t baddr)
+{
+	const uint64_t twin = meta_twin_of(meta_twins(r.m), baddr);
+
+	cr_assert_neq(twin, 0);
+	return memcmp(view_at(baddr), view_at(twin), 4096) == 0;
+}
+
+Test(meta_heal, each_copy_of_a_block_that_rots_is_mended)
+{
+	for (uint32_t i = 0; i < FILES; i++)
+		put(i);
+	settle();
+	for (uint32_t round = 0; round < 60; round++) {
+		uint64_t before = stat.healed_blocks, hit = 0;
+
+		look();
+		for (uint32_t i = 0; i < places; i++) {
+			const uint64_t twin = meta_twin_of(meta_twins(r.m), place[i]);
+			uint64_t at = rand_below(&r.rand, 2) ? twin : place[i];
+			uint8_t spoilt[4096];
+
+			if (rand_below(&r.rand, 4))
+				continue;
+			memcpy(spoilt, view_at(at), 4096);
+			if (rand_below(&r.rand, 2))
+				memset(spoilt, 0, 4096);
+			else
+				spoilt[rand_below(&r.rand, 4096)] ^= (uint8_t)(1 << round % 8);
+			write_at(at, spoilt, 1);
+			hit++;
+		}
+		round_of_it();
+		cr_assert_eq(stat.healed_blocks - before, hit, "round %u: %llu of %llu; %s", round,
+			     (unsigned long long)(stat.healed_blocks - before),
+			     (unsigned long long)hit, said);
+		cr_assert_str_empty(said);
+		for (uint32_t i = 0; i < places; i++)
+			cr_assert(same_in_both(place[i]));
+		all_is_there();
+		put((uint32_t)rand_below(&r.rand, FILES));
+		settle();
+		meta_scrub_stat(scrub, &stat);
+	}
+}
+
+/* Pages that live, found by their headers: at worst some are older ones, which nobody needs. */
+static uint32_t spoil_pages(uint32_t side, uint32_t one_in)
+{
+	uint32_t spoilt = 0;
+
+	for (uint32_t z = 0; z < r.m->zones->geo.nzones; z++) {
+		const struct meta__zone *at = meta__zone_at(r.m, z);
+		const uint64_t first = meta__geo_zone_baddr(&r.m->zones->geo, z) + 1;
+
+		for (uint32_t p = 0; at->kind == META__ZONE_PAGE && at->live && at->twin &&
+				     p < r.m->zones->geo.zone_pages;
+		     p++) {
+			const uint64_t page = first + p * META_PAGE_BLOCKS;
+			const uint64_t to = side ? meta__twin_baddr(r.m, page) : page;
+			uint8_t block[4096];
+
+			if (rand_below(&r.rand, one_in))
+				continue;
+			memcpy(block, view_at(to), 4096);
+			block[100 + rand_below(&r.rand, 3000)] ^= 8;
+			write_at(to, block, 1);
+			spoilt++;
+		}
+	}
+	return spoilt;
+}
+
+Test(meta_heal, pages_of_the_index_are_mended_and_read_meanwhile)
+{
+	for (uint32_t i = 0; i < FILES; i++)
+		put(i);
+	for (uint32_t round = 0; round < 40; round++) {
+		settle();
+		cr_assert_gt(spoil_pages(round % 2, 1), 0u);
+		all_is_there(); /* through the second copies, where the first are bad */
+		round_of_it();
+		cr_assert_str_empty(said);
+		settle();
+		cr_assert_gt(stat.healed_pages, 0u);
+		/* of what lives nothing is bad any more */
+		round_of_it();
+		cr_assert_eq(stat.healed_pages, 0u);
+		put((uint32_t)rand_below(&r.rand, FILES));
+	}
+}
+
+Test(meta_heal, mount_reads_the_second_copy_of_a_damaged_page)
+{
+	for (uint32_t i = 0; i < FILES; i++)
+		put(i);
+	for (uint32_t round = 0; round < 20; round++) {
+		settle();
+		cr_assert_gt(spoil_pages(round % 2, 1), 0u);
+		meta_scrub_destroy(scrub);
+		rig_power_cut(&r);
+		cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
+		cr_assert_eq(meta_scrub_create(&scrub, r.m), 0);
+		all_is_there();
+		round_of_it();
+		put((uint32_t)rand_below(&r.rand, FILES));
+	}
+}
+
+Test(meta_heal, what_has_rotted_in_both_copies_is_named)
+{
+	const uint8_t zeros[4096] = { 0 };
+
+	put(0);
+	put(1);
+	settle();
+	look();
+	write_at(place[0], zeros, 1);
+	write_at(meta_twin_of(meta_twins(r.m), place[0]), zeros, 1);
+	round_of_it();
+	cr_assert_not_null(strstr(said, "f0"), "%s", said);
+	cr_assert_eq(stat.healed_blocks, 0);
+}
+
+Test(meta_heal, place_that_stays_damaged_is_named)
+{
+	const uint8_t zeros[4096] = { 0 };
+
+	put(0);
+	settle();
+	look();
+	stuck = place[0];
+	write_at(stuck, zeros, 1);
+	round_of_it();
+	cr_assert_not_null(strstr(said, "f0"), "%s", said);
+	cr_assert_eq(stat.last_bad_blocks, 1, "%llu", (unsigned long long)stat.last_bad_blocks);
+}
+
+/* The write of the copy is torn: it was bad before, and the other one is not touched. */
+Test(meta_heal, power_cut_while_a_copy_is_mended)
+{
+	uint8_t torn[4096];
+
+	for (uint32_t i = 0; i < FILES; i++)
+		put(i);
+	settle();
+	look();
+	for (uint32_t n = 0; n < 20; n++) {
+		const uint64_t at = place[n % places];
+		struct meta_run run;
+
+		memset(torn, (int)n, sizeof(torn));
+		write_at(at, torn, 1);
+		for (;;) {
+			const enum meta_scrub_next next = meta_scrub_next(scrub, &run);
+
+			if (next == META_SCRUB_WRITE)
+				break;
+			if (next != META_SCRUB_READ)
+				continue;
+			memcpy(bytes, view_at(run.baddr), run.nblocks * 4096ul);
+			meta_scrub_done(scrub, bytes, 0);
+		}
+		memcpy(torn, meta_scrub_bytes(scrub), 2048);
+		write_at(run.baddr, torn, 1);
+		meta_scrub_destroy(scrub);
+		rig_power_cut(&r);
+		cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
+		cr_assert_eq(meta_scrub_create(&scrub, r.m), 0);
+		round_of_it();
+		cr_assert_str_empty(said);
+		cr_assert(same_in_both(at));
+		all_is_there();
+	}
+}
+
+/* The place may be freed, and would be used again if nothing kept it from that: the store is small,
+ * and much is written before the copy is. */
+Test(meta_heal, files_that_come_and_go_meanwhile)
+{
+	struct meta_check check = { 0 };
+
+	store_end();
+	store_of(DRIVE_BYTES / 2);
+	for (uint32_t i = 0; i < FILES; i++)
+		put(i);
+	for (uint32_t round = 0; round < 12; round++) {
+		const uint8_t zeros[4096] = { 0 };
+
+		look();
+		for (uint32_t i = round % 7; i < places; i += 7)
+			write_at(place[i], zeros, 1);
+		late = 2;
+		late_write = 500;
+		round_of_it();
+		late = late_write = 0;
+		round_of_it(); /* those that were written meanwhile */
+		cr_assert_str_empty(said);
+		all_is_there();
+	}
+	cr_assert_eq(rig_check(&r, &check), 0, "%s", check.first[0]);
+	cr_assert_gt(stat.healed_blocks, 20);
+}

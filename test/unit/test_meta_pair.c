@@ -1,0 +1,477 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Stores of two copies: a drive dies at any write, is missing at a mount, or comes back with what
+ * it had.  Nothing that was acknowledged is lost, no wrong byte is read, and the store makes itself
+ * whole again.
+ */
+#include "test/lib/meta_rig.h"
+#include "base/num.h"
+#include "meta/engine/meta_pair.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define DRIVE_BYTES (8u << 20)
+#define FILES       40u
+
+static struct rig r;
+static uint64_t fill_of[FILES]; /* of each file; 0: it is not there */
+static uint64_t unsure[FILES];  /* a change that was not acknowledged, and may be there */
+static uint64_t fills;
+
+TestSuite(meta_pair, .timeout = 300);
+
+static void store_of(uint64_t seed, uint32_t ndrives, const uint64_t *bytes, bool volatile_cache)
+{
+	rig_make_of(&r, seed, ndrives, bytes, 4, volatile_cache);
+	memset(fill_of, 0, sizeof(fill_of));
+	memset(unsure, 0, sizeof(unsure));
+	fills = 0;
+	r.conf.copies = 2;
+	r.copied = true;
+	cr_assert_eq(rig_format(&r), 0, "%s", meta_error(r.m));
+}
+
+static void store(uint64_t seed, uint32_t ndrives, bool volatile_cache)
+{
+	uint64_t bytes[RIG_DRIVES_MAX];
+
+	for (uint32_t d = 0; d < ndrives; d++)
+		bytes[d] = DRIVE_BYTES;
+	store_of(seed, ndrives, bytes, volatile_cache);
+}
+
+static const char *path_of(uint32_t i)
+{
+	static char path[32];
+
+	(void)snprintf(path, sizeof(path), "/file %u", i);
+	return path;
+}
+
+static int put(uint32_t i)
+{
+	const uint64_t fill = ++fills;
+	int err;
+
+	if (unsure[i])
+		return -EAGAIN;
+	unsure[i] = fill;
+	err = rig_put(&r, path_of(i), (uint32_t)(fill % 9), fill);
+	if (err == 0) {
+		fill_of[i] = fill;
+		unsure[i] = 0;
+	}
+	return err;
+}
+
+static void put_some(uint32_t count)
+{
+	for (uint32_t n = 0; n < count; n++)
+		cr_assert_eq(put((uint32_t)rand_below(&r.rand, FILES)), 0, "%s", meta_error(r.m));
+}
+
+static void all_is_there(void)
+{
+	for (uint32_t i = 0; i < FILES; i++) {
+		uint64_t fill = 0;
+		uint32_t blocks;
+		int err = rig_get(&r, path_of(i), &blocks, &fill);
+
+		if (err == -ENOENT && fill_of[i] == 0) {
+			unsure[i] = 0;
+			continue;
+		}
+		cr_assert_eq(err, 0, "%s: %d; %s", path_of(i), err, meta_error(r.m));
+		cr_assert(fill == fill_of[i] || (unsure[i] && fill == unsure[i]),
+			  "%s: %llu, not %llu", path_of(i), (unsigned long long)fill,
+			  (unsigned long long)fill_of[i]);
+		cr_assert_eq(blocks, fill % 9);
+		fill_of[i] = fill;
+		unsure[i] = 0;
+	}
+}
+
+static void is_whole(void)
+{
+	struct meta_check check = { 0 };
+
+	all_is_there();
+	cr_assert_eq(rig_check(&r, &check), 0, "%s", check.first[0]);
+}
+
+/* Nothing of it can be read any more, whatever is asked. */
+static void wreck(uint32_t drive)
+{
+	memset(r.view[drive], 0xee, r.conf.drive[drive].nblocks * 4096);
+	memset(r.image[drive], 0xee, r.conf.drive[drive].nblocks * 4096);
+}
+
+static struct meta_drive_stat stat_of(uint32_t drive)
+{
+	struct meta_drive_stat s;
+
+	meta_drive_stat(r.m, drive, &s);
+	return s;
+}
+
+/* Each zone in use has a twin on another drive that can be read. */
+static uint32_t thin_zones(void)
+{
+	uint32_t thin = 0;
+
+	for (uint32_t i = 0; i < r.m->zones->geo.nzones; i++) {
+		const struct meta__zone *at = meta__zone_at(r.m, i);
+
+		if ((at->kind == META__ZONE_PAGE || at->kind == META__ZONE_DATA) && at->live)
+			thin += meta__is_thin(r.m, i);
+	}
+	return thin;
+}
+
+static void rebuilt(uint32_t drive)
+{
+	if (stat_of(drive).lost && !r.m->losing) {
+		rig_idle(&r);
+		r.never = 1u << drive; /* meta_pair.c (4) */
+	}
+	for (uint32_t turns = 0; turns < 300 && (!stat_of(drive).gone || thin_zones() > 0); turns++)
+		rig_idle(&r);
+	cr_assert(stat_of(drive).gone, "drive %u: %u zones in use", drive,
+		  stat_of(drive).zones_used);
+	cr_assert_eq(thin_zones(), 0);
+}
+
+Test(meta_pair, healthy_store_has_two_copies_of_each_block)
+{
+	store(1, 3, true);
+	put_some(200);
+	is_whole();
+	cr_assert_eq(thin_zones(), 0);
+	cr_assert_eq(rig_stop(&r), 0);
+	cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
+	cr_assert_eq(thin_zones(), 0);
+	is_whole();
+	rig_end(&r);
+}
+
+Test(meta_pair, power_cuts_while_pairs_are_opened)
+{
+	store(2, 3, true);
+	for (uint32_t i = 0; i < 200; i++) {
+		r.cut_at = r.writes + 1 + rand_below(&r.rand, 40);
+		for (uint32_t n = 0; n < 60 && !r.cut; n++)
+			(void)put((uint32_t)rand_below(&r.rand, FILES));
+		rig_power_cut(&r);
+		cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
+		all_is_there();
+		cr_assert_eq(thin_zones(), 0);
+	}
+	is_whole();
+	rig_end(&r);
+}
+
+Test(meta_pair, drive_that_dies_while_it_serves_loses_nothing_and_leaves)
+{
+	for (uint64_t seed = 1; seed <= 60; seed++) {
+		const uint32_t drive = (uint32_t)seed % 4;
+
+		store(seed, 4, seed % 2);
+		put_some(60);
+		r.dying = 1u << drive;
+		r.dies_at = r.writes + 1 + rand_below(&r.rand, 100);
+		put_some(80);
+		wreck(drive);
+		all_is_there();
+		rebuilt(drive);
+		is_whole();
+		put_some(40);
+		cr_assert_eq(rig_stop(&r), 0);
+		r.conf.drive[drive].nblocks = 0;
+		cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
+		is_whole();
+		rig_end(&r);
+	}
+}
+
+/* What becomes of the drive that died, at the next mount. */
+enum after { AFTER_MISSING, AFTER_STALE, AFTER_WRECKED, AFTERS };
+
+static void after(uint32_t drive, enum after how)
+{
+	r.dead = r.dying = 0;
+	r.dies_at = 0;
+	if (how == AFTER_MISSING)
+		r.conf.drive[drive].nblocks = 0;
+	if (how == AFTER_WRECKED)
+		wreck(drive);
+}
+
+/* A drive dies, and the power fails at some write after that. */
+Test(meta_pair, death_and_power_cuts_lose_nothing)
+{
+	uint32_t losses = 0;
+
+	for (uint64_t seed = 1; seed <= 200; seed++) {
+		const uint32_t drives = 3 + (uint32_t)(seed % 3), drive = (uint32_t)(seed % drives);
+		const enum after how = (enum after)(seed / 3 % AFTERS);
+
+		store(seed, drives, seed % 2);
+		r.cut_garbles = seed % 5 == 0;
+		put_some(40);
+		r.dying = 1u << drive;
+		r.dies_at = r.writes + 1 + rand_below(&r.rand, 60);
+		r.cut_at = r.dies_at + rand_below(&r.rand, 120);
+		for (uint32_t n = 0; n < 150 && !r.cut; n++)
+			(void)put((uint32_t)rand_below(&r.rand, FILES));
+		cr_assert(r.cut || meta_health(r.m) == 0, "%s", meta_error(r.m));
+		losses += stat_of(drive).lost || stat_of(drive).gone;
+		rig_power_cut(&r);
+		after(drive, how);
+		cr_assert_eq(rig_mount(&r), 0, "seed %llu: %s", (unsigned long long)seed,
+			     meta_error(r.m));
+		all_is_there();
+		rig_idle(&r);
+		for (uint32_t n = 0; n < 30; n++)
+			cr_assert_eq(put((uint32_t)rand_below(&r.rand, FILES)), 0, "%s",
+				     meta_error(r.m));
+		if (stat_of(drive).lost || stat_of(drive).gone)
+			rebuilt(drive);
+		is_whole();
+		rig_end(&r);
+	}
+	cr_assert(losses > 50, "%u", losses);
+}
+
+/* While what it had is being moved the power fails again and again, and changes go on. */
+Test(meta_pair, power_cuts_during_the_rebuild)
+{
+	for (uint64_t seed = 1; seed <= 40; seed++) {
+		const uint32_t drive = (uint32_t)(seed % 4);
+
+		store(seed, 4, true);
+		put_some(80);
+		rig_power_cut(&r);
+		r.conf.drive[drive].nblocks = 0;
+		wreck(drive);
+		for (uint32_t cuts = 0; cuts < 12; cuts++) {
+			r.cut_at = r.writes + 1 + rand_below(&r.rand, 150);
+			if (rig_mount(&r) == 0)
+				for (uint32_t n = 0; n < 20 && !r.cut; n++)
+					(void)put((uint32_t)rand_below(&r.rand, FILES));
+			if (!r.cut)
+				rig_idle(&r);
+			rig_power_cut(&r);
+		}
+		cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
+		all_is_there();
+		rebuilt(drive);
+		is_whole();
+		rig_end(&r);
+	}
+}
+
+/* One after the other: each time the store is whole again before the next goes. */
+Test(meta_pair, all_drives_but_two_go_one_after_the_other)
+{
+	store(5, 6, true);
+	put_some(120);
+	for (uint32_t drive = 0; drive < 4; drive++) {
+		r.dead |= 1u << drive;
+		wreck(drive);
+		put_some(60);
+		rebuilt(drive);
+		is_whole();
+		r.never = 0;
+	}
+	rig_end(&r);
+}
+
+Test(meta_pair, second_loss_freezes_the_store)
+{
+	uint32_t there = 0;
+
+	store(6, 4, true);
+	put_some(100);
+	r.dead |= 1u << 1;
+	while (!stat_of(1).lost)
+		(void)put((uint32_t)rand_below(&r.rand, FILES));
+	r.dead |= 1u << 2;
+	for (uint32_t n = 0; n < 50 && meta_health(r.m) == 0; n++)
+		(void)put((uint32_t)rand_below(&r.rand, FILES));
+	cr_assert_eq(meta_health(r.m), -EROFS);
+	rig_power_cut(&r);
+	r.dead = 0;
+	r.conf.drive[1].nblocks = r.conf.drive[2].nblocks = 0;
+	cr_assert_eq(rig_mount(&r), -ENODEV);
+	cr_assert_not_null(strstr(meta_error(r.m), "missing"), "%s", meta_error(r.m));
+	rig_power_cut(&r);
+	r.conf.drive[2].nblocks = DRIVE_BYTES / 4096;
+	cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
+	for (uint32_t i = 0; i < FILES; i++) {
+		uint64_t fill;
+		uint32_t blocks;
+
+		there += rig_get(&r, path_of(i), &blocks, &fill) == 0;
+	}
+	cr_assert(there > 10, "%u", there);
+	rig_end(&r);
+}
+
+/* Of two drives the one that is there cannot know what the other has since. */
+Test(meta_pair, one_of_two_drives_starts_alone_only_if_it_is_told_to)
+{
+	store(7, 2, true);
+	put_some(60);
+	rig_power_cut(&r);
+	r.conf.drive[0].nblocks = 0;
+	cr_assert_eq(rig_mount(&r), -ENODEV, "%s", meta_error(r.m));
+	rig_power_cut(&r);
+	r.conf.drive[0].missing = true;
+	cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
+	r.conf.drive[0].missing = false;
+	cr_assert_eq(meta_health(r.m), 0);
+	all_is_there();
+	put_some(60);
+	rig_power_cut(&r);
+	cr_assert_eq(rig_mount(&r), 0, "now it knows: %s", meta_error(r.m));
+	all_is_there();
+	rig_power_cut(&r);
+	r.conf.drive[0].nblocks = DRIVE_BYTES / 4096;
+	cr_assert_eq(rig_mount(&r), 0, "the other one is not believed: %s", meta_error(r.m));
+	cr_assert(stat_of(0).lost);
+	is_whole();
+	rig_end(&r);
+}
+
+Test(meta_pair, drive_that_is_added_later_makes_it_whole)
+{
+	uint32_t added;
+
+	for (uint64_t seed = 1; seed <= 10; seed++) {
+		store(seed, 2, true);
+		put_some(80);
+		r.dead |= 1u;
+		wreck(0);
+		put_some(80);
+		cr_assert(stat_of(0).lost);
+		all_is_there();
+		rig_idle(&r);
+		cr_assert(thin_zones() > 0);
+		added = rig_drive(&r, DRIVE_BYTES, true);
+		cr_assert_eq(rig_drive_add(&r, added), 0, "%s", meta_error(r.m));
+		put_some(40);
+		rebuilt(0);
+		cr_assert(!meta__geo_roots_on(&r.m->zones->geo, 0, 1) ||
+				  !meta__geo_roots_on(&r.m->zones->geo, 1, 1),
+			  "both copies of the roots are on one drive");
+		is_whole();
+		r.dead |= 2u; /* and now the other one of the first two */
+		wreck(1);
+		put_some(40);
+		all_is_there();
+		rig_end(&r);
+	}
+}
+
+/* The others had not been told when it left; a mount without it tells them. */
+Test(meta_pair, drive_that_comes_back_after_a_mount_without_it_is_not_believed)
+{
+	for (uint64_t seed = 1; seed <= 30; seed++) {
+		const uint32_t drive = (uint32_t)(seed % 3);
+
+		store(seed, 3, true);
+		put_some(80);
+		rig_power_cut(&r);
+		r.conf.drive[drive].nblocks = 0;
+		cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
+		put_some(3);
+		rig_power_cut(&r);
+		r.conf.drive[drive].nblocks = DRIVE_BYTES / 4096;
+		cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
+		cr_assert(stat_of(drive).lost || stat_of(drive).gone);
+		all_is_there();
+		rebuilt(drive);
+		is_whole();
+		r.never = 0;
+		rig_end(&r);
+	}
+}
+
+/* Zones have been twins of others before; their headers still say so. */
+Test(meta_pair, twin_of_an_earlier_life_is_not_read)
+{
+	const uint64_t bytes[] = { DRIVE_BYTES, DRIVE_BYTES, 3 * DRIVE_BYTES };
+
+	for (uint64_t seed = 1; seed <= 8; seed++) {
+		store_of(seed, 3, bytes, seed % 2);
+		put_some(1500);
+		rig_power_cut(&r);
+		wreck((uint32_t)(seed % 2));
+		cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
+		all_is_there();
+		rebuilt((uint32_t)(seed % 2));
+		is_whole();
+		r.never = 0;
+		rig_end(&r);
+	}
+}
+
+static struct meta_statfs statfs_of(void)
+{
+	struct meta_statfs st = { 0 };
+	struct meta_op op = { .type = META_OP_STATFS, .statfs = &st };
+
+	cr_assert_eq(rig_run(&r, &op), 0);
+	return st;
+}
+
+static const char *full_path(uint32_t i)
+{
+	static char path[32];
+
+	(void)snprintf(path, sizeof(path), "/full %u", i);
+	return path;
+}
+
+/* Pairs need two drives: of one that is larger than the others together a part stays empty.  What
+ * statfs promises can be had, and a full store goes on when a drive is lost. */
+Test(meta_pair, files_fill_what_pairs_can_hold)
+{
+	const uint64_t sizes[][3] = { { 24u << 20, 24u << 20, 24u << 20 },
+				      { 16u << 20, 16u << 20, 64u << 20 } };
+
+	for (uint32_t k = 0; k < 2; k++) {
+		uint64_t promised, had = 0, fill;
+		uint32_t count = 0, blocks;
+		struct meta_check check = { 0 };
+
+		store_of(k + 1, 3, sizes[k], true);
+		promised = statfs_of().blocks_free;
+		cr_assert_lt(promised, 36u << 8); /* half of 72 MiB, or 32 MiB */
+		while (rig_put(&r, full_path(count), 12, count + 1) == 0) {
+			had += 12;
+			count++;
+		}
+		cr_assert_geq(had + 600, promised, "%llu of %llu", (unsigned long long)had,
+			      (unsigned long long)promised);
+		cr_assert_lt(statfs_of().blocks_free, 600u);
+		r.dead = 1u << 1;
+		wreck(1);
+		cr_assert(meta_drive_failed(r.m, 1));
+		for (uint32_t i = 0; i < count; i += 2) {
+			cr_assert_eq(rig_get(&r, full_path(i), &blocks, &fill), 0);
+			cr_assert_eq(fill, i + 1);
+			cr_assert_eq(rig_unlink(&r, full_path(i)), 0, "%s", meta_error(r.m));
+		}
+		rig_idle(&r);
+		for (uint32_t i = 1; i < count; i += 2) {
+			cr_assert_eq(rig_get(&r, full_path(i), &blocks, &fill), 0);
+			cr_assert_eq(fill, i + 1);
+		}
+		cr_assert_eq(rig_check(&r, &check), 0, "%s", check.first[0]);
+		rig_end(&r);
+	}
+}
