@@ -88,7 +88,11 @@ has() { command -v "$1" >/dev/null 2>&1 || { say "no $1: $2 is left out"; return
 
 free_mib=$(awk '/^MemAvailable/ { print int($2 / 1024) }' /proc/meminfo)
 if [ -n "$quick" ]; then drive=2G image=4G; else drive=4G image=8G; fi
-[ "$free_mib" -gt 16000 ] || { drive=1G && quick=yes && say "less than 16 GB of free memory: a quick comparison"; }
+# Two appliances, redis, and the clients' memory.
+if [ "$free_mib" -lt 13000 ] && [ -z "$quick" ]; then
+	say "less than 13 GB of free memory: a quick comparison"
+	quick=yes drive=2G
+fi
 
 if [ "$(id -u)" = 0 ]; then
 	ip link set lo up 2>/dev/null
@@ -223,8 +227,10 @@ only_of() { # PATTERN: the targets whose name matches
 : >"$out.part"
 cp "$work/targets" "$work/list"
 failed=0
+local=$work
+[ ! -d "$work/xfs" ] || local=$work/xfs
 say "$targets systems, ${quick:+quick, }in turn"
-run compare --threads "$threads" ${quick:+--quick} ${only:+--only "$only"} --seconds "$([ -n "$quick" ] && echo 0.2 || echo 0.5)" \
+run compare --threads "$threads" --local "$local" ${quick:+--quick} ${only:+--only "$only"} --seconds "$([ -n "$quick" ] && echo 0.2 || echo 0.5)" \
 	--runs 5 || failed=1
 if [ -n "$mlperf" ]; then
 	seconds=$([ -n "$quick" ] && echo 0.3 || echo 1)

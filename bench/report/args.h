@@ -20,7 +20,8 @@ struct args {
 	double seconds;
 	uint64_t bytes;
 	bool json;
-	bool cold; /* drops caches before each run */
+	bool cold;         /* drops caches before each run                    */
+	const char *local; /* compare: a local directory to copy to; NULL: none */
 	uint64_t seed;
 	char command[320];
 };

@@ -123,7 +123,7 @@ static int create(struct compare_rig *r, const struct compare_load *load, uint32
 	struct target_files f = { .op = TARGET_PUT,
 				  .flags = load->durable ? TARGET_DURABLE : 0,
 				  .bytes = NAME_BYTES,
-				  .count = NAMES_MAX };
+				  .count = max_u64(NAMES_MAX / r->scale_down, NAMES_MAX / 2) };
 	struct target_figures got = { .hist = hist };
 	int err;
 
@@ -223,6 +223,69 @@ static int first_batch(struct compare_rig *r, const struct compare_load *load, u
 	return err ? bench_fail("the first batch: %s", strerror(-err)) : 0;
 }
 
+/* Reads the next 256 files there, and writes as many of that size here: 0 or -errno. */
+static int copy_some(struct compare_rig *r, struct target_files *from, struct target_files *to,
+		     struct target_group *g, struct target_session *local)
+{
+	int err;
+
+	if (!target_files_next(from, g))
+		return -ENOENT;
+	err = target_do(r->session, g);
+	if (!err && target_files_next(to, g))
+		err = target_do(local, g);
+	return err;
+}
+
+/* As many training jobs do it today: all files are copied to the local disk, then read there. */
+static int after_copy(struct compare_rig *r, const struct compare_load *load, struct target *t,
+		      double *value)
+{
+	struct target_files from = { .op = TARGET_READ,
+				     .bytes = load->bytes,
+				     .count = files_of(r, load->bytes) };
+	struct target_files to = from, batch = from;
+	struct target_group *g = target_groups_create(1, FIRST_BATCH);
+	struct target_session *local = NULL;
+	uint64_t began = clock_now_ns();
+	int err = g ? target_session_open(t, &local) : 1;
+
+	snprintf(from.dir, sizeof(from.dir), "%s", load->dir);
+	to.op = TARGET_PUT;
+	memcpy(to.dir, from.dir, sizeof(to.dir));
+	memcpy(batch.dir, from.dir, sizeof(batch.dir));
+	batch.random = true;
+	batch.random_state = r->seed++;
+	err = err ? err : target_mkdir(local, load->dir);
+	while (!err && from.next < from.count && !bench_interrupted())
+		err = copy_some(r, &from, &to, g, local);
+	if (!err && target_files_next(&batch, g))
+		err = target_do(local, g);
+	*value = (double)(clock_now_ns() - began) / 1e6;
+	target_session_close(local);
+	target_groups_destroy(g);
+	return err;
+}
+
+static int copied_batch(struct compare_rig *r, const struct compare_load *load, uint32_t round,
+			double *value, struct stat_hist *hist)
+{
+	struct target *t;
+	char name[TARGET_PATH_MAX];
+	int err;
+
+	(void)round;
+	(void)hist;
+	if (!r->args->local || target_is_local(r->target))
+		return -ENOTSUP;
+	snprintf(name, sizeof(name), "posix:%s", r->args->local);
+	if (target_open(&t, name, &r->args->options))
+		return 1;
+	err = after_copy(r, load, t, value);
+	target_close(t);
+	return err ? bench_fail("the copy: %s", strerror(-err)) : 0;
+}
+
 const struct compare_load compare_loads[] = {
 	{ "Large files", "in order, pieces of 1 MiB", "B/s", false, in_order, "large", 1 << 20, 1,
 	  8, false },
@@ -246,6 +309,8 @@ const struct compare_load compare_loads[] = {
 	{ "Names", "files removed, not forced", "files/s", false, remove_names, "", 0, 256, 4,
 	  false },
 	{ "First batch", "256 files of 112 KiB by a new client", "ms", true, first_batch, "s112",
+	  114688, 1, 1, false },
+	{ "First batch", "the same, after a copy of all files", "ms", true, copied_batch, "s112",
 	  114688, 1, 1, false },
 };
 

@@ -28,11 +28,13 @@ struct conf {
 	double cpu[ARGS_TARGETS_MAX][3]; /* client, server, other; sums of the rounds */
 };
 
-enum { OPT_QUICK = 2048, OPT_ONLY };
+enum { OPT_QUICK = 2048, OPT_ONLY, OPT_LOCAL };
 
 static const struct argp_option options[] = {
 	{ "quick", OPT_QUICK, NULL, 0, "short runs over small datasets", 0 },
 	{ "only", OPT_ONLY, "TEXT", 0, "loads whose group or name holds TEXT", 0 },
+	{ "local", OPT_LOCAL, "DIR", 0,
+	  "also the first batch after all files were copied to this local directory", 0 },
 	{ NULL, 0, NULL, 0, NULL, 0 },
 };
 
@@ -46,6 +48,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case OPT_QUICK:
 		c->quick = true;
+		return 0;
+	case OPT_LOCAL:
+		c->args.local = arg;
 		return 0;
 	case OPT_ONLY:
 		c->only = arg;

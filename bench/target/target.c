@@ -78,6 +78,11 @@ const struct target_promise *target_promise(const struct target *t)
 	return &t->promise;
 }
 
+bool target_is_local(const struct target *t)
+{
+	return t->kind->mkdir == target__dir_mkdir;
+}
+
 bool target_is_cold(const struct target *t)
 {
 	return t->is_cold;

@@ -143,6 +143,8 @@ must_check int target_do(struct target_session *s, struct target_group *g);
 
 /* A directory below the root; one that exists is fine.  0 or -errno. */
 must_check int target_mkdir(struct target_session *s, const char *path);
+/* A directory of this machine. */
+bool target_is_local(const struct target *t);
 /* cold: its caches are to be dropped before each run. */
 bool target_is_cold(const struct target *t);
 /* Drops what the machine holds in its caches of this target: 0; -ENOTSUP: it has none, or none that

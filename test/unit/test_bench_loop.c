@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #define GROUP  256u
-#define GROUPS 2u
+#define GROUPS 1u
 #ifdef WK_DEBUG /* not optimised, sanitizers */
 #define LIMIT 3000u
 #else
