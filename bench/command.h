@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* Commands of weka-bench with options of their own: argv[0] is the command's name.  Each returns
+/* Commands of weka-bench with options of their own: argv[0] is "weka-bench NAME".  Each returns
  * the exit status. */
 #ifndef BENCH_COMMAND_H
 #define BENCH_COMMAND_H

@@ -395,6 +395,16 @@ static int allowed_cpu(int n)
 	return -1;
 }
 
+/* A command's messages and its line in reports begin with both words. */
+static int run_command(const struct command *c, int argc, char **argv)
+{
+	static char name[32];
+
+	snprintf(name, sizeof(name), "weka-bench %s", c->name);
+	argv[1] = name;
+	return c->run(argc - 1, argv + 1);
+}
+
 int main(int argc, char **argv)
 {
 	struct bench_conf conf = {
@@ -411,7 +421,7 @@ int main(int argc, char **argv)
 
 	for (size_t i = 0; i < ARRAY_LEN(commands) && argc > 1; i++)
 		if (strcmp(argv[1], commands[i].name) == 0)
-			return commands[i].run(argc - 1, argv + 1);
+			return run_command(&commands[i], argc, argv);
 	conf.least_bytes = UINT64_MAX;
 	argp_program_version_hook = print_version;
 	argp_err_exit_status = 2;

@@ -135,8 +135,8 @@ void args_begin(struct args *a, int argc, char **argv)
 	size_t at;
 
 	*a = (struct args){ .runs = 5, .seed = 1, .options = { .core_server = -1 } };
-	snprintf(a->command, sizeof(a->command), "weka-bench");
-	for (int i = 0; i < argc; i++) {
+	snprintf(a->command, sizeof(a->command), "%s", argv[0]);
+	for (int i = 1; i < argc; i++) {
 		const char *quote = strpbrk(argv[i], " ?*&;") ? "'" : "";
 
 		at = strlen(a->command);
