@@ -33,6 +33,8 @@ END
 check "the first key" wekactl keys init --user weka
 check "format" runuser -u weka -- wekactl format
 check "start" systemctl enable -q --now weka-appliance
+check "the exposure of its sandbox is at most 2.5" systemd-analyze security --threshold=25 --no-pager weka-appliance.service
+is "its units are valid" "" "$(systemd-analyze verify --man=no /lib/systemd/system/weka-*.service 2>&1 | grep weka)"
 head -c 1000000 /dev/urandom >/tmp/data
 check "a client writes" wekactl put /tmp/data /data
 check "and reads" sh -c "wekactl cat /data | cmp - /tmp/data"
@@ -45,7 +47,7 @@ before=$(pid)
 hammer=$!
 sleep 1
 check "upgrade" apt install /debs/*.deb
-is "to the new version" 6 "$(dpkg-query -W -f '${Version}\n' $NAMES | grep -vc '^0\.0\.9-1$')"
+is "to the new version" 7 "$(dpkg-query -W -f '${Version}\n' $NAMES | grep -vc '^0\.0\.9-1$')"
 check "the new daemon serves" active
 check "instead of the old one" [ "$(pid)" != "$before" ]
 : >/tmp/enough

@@ -219,6 +219,10 @@ check "starts when the network is there" grep -q '^After=.*network-online.target
 check "which it asks for" grep -q '^Wants=.*network-online.target' "$UNIT"
 check "no core is dumped, since keys are in memory" grep -q '^LimitCORE=0$' "$UNIT"
 check "readiness and watchdog" [ "$(grep -cE '^(Type=notify|WatchdogSec=60)$' "$UNIT")" = 2 ]
+if command -v systemd-analyze >/dev/null; then
+	check "its exposure is at most 2.5" systemd-analyze security --offline=true --threshold=25 --no-pager "$UNIT"
+	check "its unit is valid" systemd-analyze verify --man=no "$UNIT"
+fi
 check "and can be reloaded" grep -q '^ExecReload=/bin/kill -HUP' "$UNIT"
 if command -v systemd-analyze >/dev/null; then
 	check "systemd finds nothing wrong with it" systemd-analyze verify --man=no "$UNIT"
