@@ -67,6 +67,7 @@ enum fab_type {
 	FAB_CHECK,        /* a client's read was damaged: check the blocks         */
 	FAB_DAMAGED,      /* a page of the list of damaged files, JSON text        */
 	FAB_LOG,          /* a page of the appliance's last log lines, JSON text   */
+	FAB_REPORT,       /* how the client's job fares: fab_report.h              */
 	FAB_TYPE_END,     /* one past the last */
 };
 
@@ -234,6 +235,9 @@ union fab_args {
 		uint64_t from; /* DAMAGED, LOG: "next" of the page before, or 0 */
 	} page;
 	struct {
+		const uint8_t *body; /* REPORT: fab_report_build(), FAB_REPORT_BYTES */
+	} report;
+	struct {
 		struct fab_handle handle; /* PUNCH, SEEK */
 		uint64_t offset_bytes;
 		uint64_t length_bytes; /* PUNCH: 1 and more; SEEK: 0 */
@@ -302,6 +306,8 @@ struct fab_limits {
 	uint64_t pool_max_bytes;   /* all pools of the session together            */
 };
 
+#define FAB_FEATURE_REPORT 1u /* it takes REPORT */
+
 /* The core, session and lane of a connection. */
 struct fab_place {
 	uint64_t session_id; /* that of all its lanes                           */
@@ -309,6 +315,7 @@ struct fab_place {
 	uint32_t core_count;
 	uint32_t shard_count;
 	uint32_t lanes_max; /* connections of one session                      */
+	uint32_t features;  /* FAB_FEATURE_...: of the appliance               */
 	uint8_t appliance[FAB_APPLIANCE_BYTES]; /* random, of this run of it    */
 };
 

@@ -98,7 +98,7 @@ struct fab_challenge_wire {
 	le32 core_count;
 	le32 shard_count;
 	le32 lanes_max; /* connections of one session */
-	le32 zero1;
+	le32 features;  /* FAB_FEATURE_...            */
 	uint8_t appliance[16];
 };
 

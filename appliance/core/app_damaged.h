@@ -42,6 +42,7 @@ void app_damaged_answer(struct app_op *op);
 void app_log_begin(struct app_op *op);
 enum app_next app_log_step(struct app_op *op);
 void app_log_answer(struct app_op *op);
+must_check int app_report_take(struct app_op *op); /* FAB_REPORT: app_report.c */
 
 /* ---- app_ailing.c: drives that fail, on the core that has the store ------------------------ */
 

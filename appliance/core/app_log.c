@@ -77,14 +77,17 @@ static uint32_t put_page(char *out, struct log_ring *ring, uint64_t from)
 
 void app_log_begin(struct app_op *op)
 {
-	ASSERT(op->req->type == FAB_LOG && op->names == 0);
+	ASSERT(op->names == 0);
+	ASSERT(op->req->type == FAB_LOG || op->req->type == FAB_REPORT);
 }
 
 enum app_next app_log_step(struct app_op *op)
 {
 	struct log_ring *ring = log_kept();
 
-	ASSERT(op->req->type == FAB_LOG && !op->sums);
+	ASSERT(!op->sums);
+	if (op->req->type == FAB_REPORT)
+		return app_op_end(op, app_report_take(op));
 	if (!ring)
 		return app_op_end(op, -EOPNOTSUPP);
 	op->sums = app_table_take(op->core, op->session, PAGE_BYTES);
@@ -97,8 +100,7 @@ enum app_next app_log_step(struct app_op *op)
 
 void app_log_answer(struct app_op *op)
 {
-	ASSERT(op->req->type == FAB_LOG);
-	if (op->status)
+	if (op->status || op->req->type == FAB_REPORT)
 		fab_reply(op->req, op->status, NULL, 0);
 	else
 		app_text_answer(op, (const char *)op->sums, (uint32_t)op->length_bytes);

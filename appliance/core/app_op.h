@@ -56,7 +56,7 @@ enum app_op_kind {
 	APP_OP_LIST,      /* app_list.c                                        */
 	APP_OP_XATTR,     /* app_xattr.c                                       */
 	APP_OP_STATUS,    /* app_stat.c                                        */
-	APP_OP_LOG,       /* app_log.c                                         */
+	APP_OP_LOG,       /* app_log.c, app_report.c                           */
 	APP_OP_ABORT,     /* app_session.c: a hidden file of a session that left */
 	APP_OP_LET_GO,    /* app_hold.c: items of FAB_LET_GO, and our own      */
 	APP_OP_BATCH_END, /* app_batch.c: the tables of a batch, and its reply */
@@ -181,9 +181,9 @@ struct app_session {
 	bool is_away;              /* stalled, and stuck          */
 	/* For `wekactl clients`. */
 	uint64_t opened_ns;
-	uint64_t requests;
-	uint64_t read_bytes;
-	uint64_t written_bytes;
+	uint64_t requests, read_bytes, written_bytes;
+	struct fab_report report; /* its last one: app_report.c */
+	uint64_t report_ns;       /* ... came then; 0: none     */
 	/* The number of the directory that its key is confined to; 0: to be looked up. */
 	uint64_t root;
 	uint64_t root_ns; /* when it was */

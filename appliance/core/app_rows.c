@@ -144,6 +144,10 @@ const struct app_row app_rows[FAB_TYPE_END] = {
 		      .kind = APP_OP_LOG,
 		      .begin = app_log_begin,
 		      .needs = APP_NEEDS_ALL_NAMES },
+	[FAB_REPORT] = { .name = "report",
+			 .kind = APP_OP_LOG,
+			 .begin = app_log_begin,
+			 .gives_back = true },
 };
 
 const struct app_kind app_kinds[APP_OP_KINDS] = {

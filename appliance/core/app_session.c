@@ -72,6 +72,7 @@ void app_session_opened(struct app_core *core, struct fab_session *session)
 	s->fab = session;
 	s->opened_ns = core->now_ns;
 	s->requests = s->read_bytes = s->written_bytes = 0;
+	s->report_ns = 0;
 	s->root = app_is_confined(session) ? 0 : META_ROOT_DIR;
 	s->who = app_who_of(session->rights);
 	s->over = transport_of(session);

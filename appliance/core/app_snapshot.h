@@ -16,6 +16,7 @@
 #include "appliance/core/app_core.h"
 #include "appliance/core/app_latency.h"
 #include "appliance/media/app_lines.h"
+#include "fabric/fab_report.h"
 
 enum app_transport { APP_SHM, APP_TCP, APP_RDMA, APP_TRANSPORTS };
 
@@ -59,6 +60,8 @@ struct app_client_snapshot {
 	uint64_t read_bytes, written_bytes;
 	char key[FAB_KEY_ID_MAX + 1];
 	char peer[64];
+	struct fab_report report; /* of its job            */
+	uint64_t report_age_ns;   /* UINT64_MAX: none came */
 };
 
 struct app_snapshot {
@@ -97,7 +100,7 @@ const char *app_drive_health_name(const struct app_drive_snapshot *drive);
 /* Returns "serving", "draining", "missing", "lost" or "gone". */
 const char *app_drive_state_name(const struct app_drive_snapshot *drive);
 
-#define APP_SNAPSHOT_JSON_BYTES (320u << 10) /* enough for 64 drives, 16 cores and all clients */
+#define APP_SNAPSHOT_JSON_BYTES (448u << 10) /* enough for 64 drives, 16 cores and all clients */
 
 /* Names that a reader may see. */
 #define APP_SHOW_DRIVES  1u /* drives, as the configuration calls them     */

@@ -398,6 +398,19 @@ static void put_drives(struct text *t, const struct app_snapshot *s, uint32_t sh
 	put(t, "]");
 }
 
+/* Its texts are printable, and without quotes: fab_report_parse(). */
+static void put_job(struct text *t, const struct fab_report *r, uint64_t age_ns)
+{
+	put(t,
+	    ",\"job\":{\"dataset\":\"%s\",\"rank\":%u,\"world\":%u,\"samples\":%llu,"
+	    "\"samples_total\":%llu,\"bytes\":%llu,",
+	    r->dataset, r->rank, r->world, (unsigned long long)r->samples,
+	    (unsigned long long)r->samples_total, (unsigned long long)r->bytes);
+	put(t, "\"open_ns\":%llu,\"waited_ns\":%llu,\"verdict\":\"%s\",\"report_age_ns\":%llu}",
+	    (unsigned long long)r->open_ns, (unsigned long long)r->waited_ns, r->verdict,
+	    (unsigned long long)age_ns);
+}
+
 static void put_client(struct text *t, const struct app_client_snapshot *c)
 {
 	put(t, "{\"session\":\"%llx\",\"lane\":%u,\"core\":%u,\"transport\":\"%s\",",
@@ -407,10 +420,13 @@ static void put_client(struct text *t, const struct app_client_snapshot *c)
 	put_text(t, "peer", c->peer);
 	put(t,
 	    ",\"connected_ns\":%llu,\"requests\":%llu,\"read_bytes\":%llu,\"written_bytes\":%llu,"
-	    "\"credits\":%u,\"running\":%u,\"queued\":%u,\"opens\":%u}",
+	    "\"credits\":%u,\"running\":%u,\"queued\":%u,\"opens\":%u",
 	    (unsigned long long)c->age_ns, (unsigned long long)c->requests,
 	    (unsigned long long)c->read_bytes, (unsigned long long)c->written_bytes, c->credits,
 	    c->running, c->queued, c->opens);
+	if (c->report_age_ns != UINT64_MAX)
+		put_job(t, &c->report, c->report_age_ns);
+	put(t, "}");
 }
 
 static void put_clients(struct text *t, const struct app_snapshot *s)

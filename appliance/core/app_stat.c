@@ -167,6 +167,8 @@ static void add_client(const struct app_core *core, const struct app_session *of
 	};
 	(void)snprintf(c->key, sizeof(c->key), "%s", of->fab->key_id);
 	(void)snprintf(c->peer, sizeof(c->peer), "%s", of->fab->peer);
+	c->report = of->report;
+	c->report_age_ns = of->report_ns ? core->now_ns - of->report_ns : UINT64_MAX;
 }
 
 /* Places are given from the front, and a place that came back is given first. */

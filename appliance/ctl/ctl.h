@@ -74,6 +74,7 @@ int ctl_cmd_dump(struct ctl *c);
 int ctl_cmd_status(struct ctl *c);
 int ctl_cmd_top(struct ctl *c);
 int ctl_cmd_clients(struct ctl *c);
+int ctl_cmd_jobs(struct ctl *c);
 int ctl_cmd_space(struct ctl *c);
 int ctl_cmd_bundle(struct ctl *c);
 int ctl_cmd_damaged(struct ctl *c);

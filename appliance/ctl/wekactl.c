@@ -117,6 +117,8 @@ static const struct command {
 	{ "top", "[SECONDS]", "show what the appliance does, and who uses it, every SECONDS", 0, 1,
 	  LOOKS, ctl_cmd_top },
 	{ "clients", "", "list who is connected", 0, 0, LOOKS, ctl_cmd_clients },
+	{ "jobs", "", "list jobs that read datasets, and why they wait, if they do", 0, 0, LOOKS,
+	  ctl_cmd_jobs },
 	{ "space", "[PATH]", "say what the space of the store is used for", 0, 1, ASKS,
 	  ctl_cmd_space },
 	{ "support-bundle", "[FILE]",

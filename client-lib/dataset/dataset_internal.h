@@ -21,6 +21,7 @@
 
 #include "client-lib/client_internal.h"
 #include "client-lib/weka_dataset.h"
+#include "fabric/fab_report.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -238,6 +239,21 @@ struct dataset__draw {
 	struct dataset__order order;
 	struct dataset__weights *weights; /* NULL: each comes once */
 };
+
+/* Reports of a stream to the appliance: dataset_report.c. */
+struct dataset__report {
+	struct weka_req req;
+	bool is_sent;
+	uint64_t next_ns; /* no other before; 0: none was considered yet */
+	uint8_t body[FAB_REPORT_BYTES];
+};
+
+/* Sends one if it is time.  `plan` and `stats` are the stream's. */
+void dataset__report(struct dataset__report *r, const struct weka_stream *s,
+		     const struct weka_dataset *d, const struct dataset__plan *plan,
+		     struct weka_client *c);
+/* Ends the one in flight. */
+void dataset__report_end(struct dataset__report *r, struct weka_client *c);
 
 struct dataset__limits {
 	uint32_t items_max;

@@ -52,6 +52,7 @@ struct weka_stream {
 	bool is_short;  /* the last time that batches were begun, there was no room for `ahead` */
 	uint64_t opened_ns;
 	struct weka_stream_stats stats;
+	struct dataset__report report;
 };
 
 #ifdef WK_DEBUG
@@ -249,6 +250,7 @@ static int next(struct weka_stream *s, struct weka_batch **out)
 		return err;
 	take_first(s, out);
 	(void)fill(s); /* while the consumer works; an error comes with the next call */
+	dataset__report(&s->report, s, s->dataset, &s->plan, s->client);
 	client__flush(s->client);
 	return 1;
 }
@@ -267,6 +269,7 @@ static void batches_free(struct weka_stream *s, struct dataset__batch *b)
 static void stream_free(struct weka_stream *s)
 {
 	ASSERT(!s->is_inside); /* (4) */
+	dataset__report_end(&s->report, s->client);
 	batches_free(s, s->queue);
 	batches_free(s, s->held);
 	batches_free(s, s->spare);

@@ -8,6 +8,7 @@
  * in one place.
  */
 #include "fabric/fab_internal.h"
+#include "fabric/fab_report.h"
 
 #include <errno.h>
 #include <string.h>
@@ -83,6 +84,8 @@ static uint64_t measure(const struct fab_call *call)
 	case FAB_DAMAGED:
 	case FAB_LOG:
 		return sizeof(le64);
+	case FAB_REPORT:
+		return FAB_REPORT_BYTES;
 	case FAB_PUT_BEGIN:
 	case FAB_MKDIR:
 		return sizeof(struct fab_make_wire) + named(&call->args.make.name);
@@ -451,6 +454,9 @@ static void rest_build(const struct fab_call *call, struct pen *pen)
 	case FAB_LOG:
 		page_build(call, pen);
 		return;
+	case FAB_REPORT:
+		memcpy(pen->body, call->args.report.body, FAB_REPORT_BYTES);
+		return;
 	case FAB_PING:
 	case FAB_STATFS:
 	case FAB_STATUS:
@@ -522,6 +528,7 @@ void fab__call_build(const struct fab_call *call, void *out)
 	case FAB_CHECK:
 	case FAB_DAMAGED:
 	case FAB_LOG:
+	case FAB_REPORT:
 	case FAB_PING:
 	case FAB_STATFS:
 	case FAB_STATUS:

@@ -417,6 +417,7 @@ static int hello_step(struct fab_hello *h, const uint8_t *body)
 	h->challenge.core_count = le32_of(h->place.core_count);
 	h->challenge.shard_count = le32_of(h->place.shard_count);
 	h->challenge.lanes_max = le32_of(h->place.lanes_max);
+	h->challenge.features = le32_of(h->place.features);
 	memcpy(h->challenge.appliance, h->place.appliance, sizeof(h->challenge.appliance));
 	key = key_find(h);
 	fab__hello_proof(h->challenge.proof, key, label_appliance, &h->hello, &h->challenge);
@@ -451,6 +452,7 @@ static int challenge_step(struct fab_hello *h, const uint8_t *body)
 	h->place.core_count = max_u32(le32_get(h->challenge.core_count), 1);
 	h->place.shard_count = le32_get(h->challenge.shard_count);
 	h->place.lanes_max = min_u32(le32_get(h->challenge.lanes_max), FAB_LANES_MAX);
+	h->place.features = le32_get(h->challenge.features);
 	memcpy(h->place.appliance, h->challenge.appliance, sizeof(h->place.appliance));
 	fab__hello_proof(proof, h->key, label_client, &h->hello, &h->challenge);
 	put_capsule(h, FAB_PROOF, 0, proof, sizeof(proof));

@@ -199,6 +199,7 @@ void fab__guest_begin(struct fab_server *srv, struct fab_guest *g, int fd, uint8
 		.core_count = srv->cfg.core_count,
 		.shard_count = srv->cfg.shard_count,
 		.lanes_max = srv->cfg.lanes_max,
+		.features = FAB_FEATURE_REPORT,
 	};
 	memcpy(g->hello.place.appliance, srv->control->appliance, FAB_APPLIANCE_BYTES);
 	if (!err)

@@ -153,6 +153,7 @@ bool fab_is_change(enum fab_type type, const union fab_args *args)
 	case FAB_CHECK:
 	case FAB_DAMAGED:
 	case FAB_LOG:
+	case FAB_REPORT:
 		return false;
 	case FAB_OPEN:
 		return args->open.flags & (FAB_OPEN_CREATE | FAB_OPEN_TRUNC);

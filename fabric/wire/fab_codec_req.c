@@ -9,6 +9,7 @@
  * whenever they are asked for (fab_req_read_item() and similar functions).
  */
 #include "fabric/fab_internal.h"
+#include "fabric/fab_report.h"
 
 #include <errno.h>
 #include <string.h>
@@ -39,6 +40,7 @@ static const struct shape shapes[FAB_TYPE_END] = {
 	[FAB_CHECK] = { .fixed_bytes = sizeof(struct fab_read_item_wire), .names = true },
 	[FAB_DAMAGED] = { .fixed_bytes = sizeof(le64), .window = true },
 	[FAB_LOG] = { .fixed_bytes = sizeof(le64), .window = true },
+	[FAB_REPORT] = { .fixed_bytes = FAB_REPORT_BYTES },
 	[FAB_STATFS] = { 0 },
 	[FAB_STATUS] = { 0 },
 	[FAB_PUT] = { sizeof(struct fab_count_wire), sizeof(struct fab_put_item_wire), true, true,
@@ -514,6 +516,16 @@ static int page_parse(struct fab_req *req, const struct cut *cut)
 	return 0;
 }
 
+/* A format that this side does not know is only answered. */
+static int report_parse(struct fab_req *req, const struct cut *cut)
+{
+	struct fab_report report;
+
+	DASSERT(cut->body_bytes == FAB_REPORT_BYTES);
+	req->args.report.body = cut->body;
+	return fab_report_parse(&report, cut->body) == -EPROTO ? -EPROTO : 0;
+}
+
 /* Checks what the table says of body and window. */
 static bool sizes_ok(const struct fab_req *req, uint32_t body_bytes,
 		     const struct fab_limits *limits)
@@ -588,6 +600,8 @@ int fab__req_parse(struct fab_req *req, const void *body, uint32_t body_bytes,
 	case FAB_DAMAGED:
 	case FAB_LOG:
 		return page_parse(req, &cut);
+	case FAB_REPORT:
+		return report_parse(req, &cut);
 	case FAB_PING:
 	case FAB_STATFS:
 	case FAB_STATUS:

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 #include "test/lib/fab_samples.h"
 #include "fabric/fab_internal.h"
+#include "fabric/fab_report.h"
 
 #include <string.h>
 
@@ -98,8 +99,19 @@ static void write_sample(struct fab_call *call)
 	call->args.write.sums_at = 200000;
 }
 
+static void report_sample(struct fab_call *call)
+{
+	static const struct fab_report report = { 1, 4, 5, 6, 7, 8, 9, "pets@2", "not starved" };
+	static uint8_t body[FAB_REPORT_BYTES];
+
+	fab_report_build(body, &report);
+	call->args.report.body = body;
+}
+
 static void damage_sample(struct fab_call *call)
 {
+	if (call->type == FAB_REPORT)
+		report_sample(call);
 	if (call->type == FAB_DAMAGED || call->type == FAB_LOG)
 		call->args.page.from = 4711;
 	if (call->type == FAB_CHECK)
@@ -364,6 +376,8 @@ bool fab_sample_same(const struct fab_call *call, const struct fab_req *req, con
 	case FAB_DAMAGED:
 	case FAB_LOG:
 		return a->page.from == b->page.from;
+	case FAB_REPORT:
+		return memcmp(a->report.body, b->report.body, FAB_REPORT_BYTES) == 0;
 	default:
 		return true;
 	}

@@ -210,6 +210,8 @@ Test(app_http, the_largest_text_fits)
 		snapshot.client[i].over = APP_RDMA;
 		snapshot.client[i].key[FAB_KEY_ID_MAX] = '\0';
 		snapshot.client[i].peer[sizeof(snapshot.client[i].peer) - 1] = '\0';
+		snapshot.client[i].report.dataset[FAB_REPORT_DATASET - 1] = '\0';
+		snapshot.client[i].report.verdict[FAB_REPORT_VERDICT - 1] = '\0';
 	}
 	cr_assert_lt(app_snapshot_json(&snapshot, APP_SHOW_DRIVES | APP_SHOW_CLIENTS, text,
 				       APP_SNAPSHOT_JSON_BYTES),
