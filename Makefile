@@ -186,7 +186,7 @@ all: $(all_libs) $(programs:%=$(B)/bin/%) $(client_libs) $(examples) $(if $(pyth
 # ---- tests ---------------------------------------------------------------------------
 
 # test_LAYER_* links LAYER and what it uses, nothing above; those of the top two see all.
-layer_of_prefix = $(or $(if $(filter fab,$(1)),$(fabric)),$(if $(filter nvme,$(1)),nvme/driver)$(if $(filter meta,$(1)),meta/run meta/offline)$(if $(filter app ctl weka bench,$(1)),$(appliance) client-lib/dataset),$(1))
+layer_of_prefix = $(or $(if $(filter fab,$(1)),$(fabric)),$(if $(filter nvme,$(1)),nvme/driver)$(if $(filter meta,$(1)),meta/run meta/offline)$(if $(filter app ctl weka bench mount,$(1)),$(appliance) client-lib/dataset),$(1))
 test_layer      = $(call layer_of_prefix,$(word 2,$(subst _, ,$(1))))
 test_libs       = $(call libs_of,$(call test_layer,$(1)))
 

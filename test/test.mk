@@ -1,5 +1,5 @@
 # test/ - everything that is not shipped.  May include any header, private ones too.
-test_uses     := $(layers) appliance/ctl bench
+test_uses     := $(layers) appliance/ctl client-lib/mount bench
 # Those that take long begin first: several run at once.
 first_ones     = $(filter $(1),$(2)) $(filter-out $(1),$(2))
 unit_tests    := $(patsubst test/unit/%.c,%,$(wildcard test/unit/test_$(T)*.c))
@@ -45,5 +45,8 @@ test_ctl_status_srcs := $(addprefix appliance/ctl/ctl_,status_text.c fold.c figu
 test_ctl_top_srcs := $(addprefix appliance/ctl/ctl_,top_text.c rates.c figures.c space_parts.c need.c)
 test_ctl_bundle_srcs := $(addprefix appliance/ctl/ctl_,redact.c tar.c)
 test_ctl_attrs_srcs := $(addprefix appliance/ctl/ctl_,attrs.c wave.c req.c local.c need.c)
+# weka-mount's own, but for its main.
+mount_srcs := $(filter-out client-lib/mount/weka-mount.c,$(wildcard client-lib/mount/*.c))
+$(foreach t,$(filter test_mount_%,$(unit_tests)),$(eval $(t)_srcs := $(mount_srcs)))
 test_ctl_print_srcs := appliance/ctl/ctl_print.c
 test_ctl_local_srcs := appliance/ctl/ctl_local.c appliance/ctl/ctl_need.c

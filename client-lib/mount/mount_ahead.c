@@ -17,7 +17,8 @@
  *
  *  (1) A place with bytes has the whole content that its file had at one time, of the size that the
  *      lookup answered.
- *  (2) Bytes belong to a place or to one open file.
+ *  (2) Bytes belong to a place or to one open file.  Another worker may free them as soon as the
+ *      kernel has the answer to the last read: the kernel orders the two.
  */
 #include "client-lib/mount/mount.h"
 
