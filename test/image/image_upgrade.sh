@@ -4,7 +4,7 @@
 cd "$(dirname "$0")/../.." && . test/image/lib.sh
 
 check "a newer image" image_of next "$V.1"
-serve_a_tree
+serve_a_tree setup_file
 
 # ---- to a newer image ------------------------------------------------------------------------------
 check "an upgrade is put there" ctl put "$DIR/next/weka_$V.1.upgrade" /next

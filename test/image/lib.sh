@@ -25,6 +25,16 @@ disk() { # IMAGE SIZE
 	truncate -s 1G "$DIR/d0" "$DIR/d1"
 }
 image() { echo "-drive if=none,id=$1,format=raw,file=$DIR/$1,cache=unsafe"; }
+# $DIR/medium: one more disk.  $DIR/tftp/weka.efi: the firmware boots that over the network.
+medium() { [ ! -e "$DIR/medium" ] || echo "$(image medium) -device virtio-blk-pci,drive=medium"; }
+card() {
+	if [ -e "$DIR/tftp/weka.efi" ]; then
+		echo "-netdev user,id=n,restrict=on,$1,tftp=$DIR/tftp,bootfile=weka.efi"
+		echo "-device virtio-net-pci,netdev=n,bootindex=0,romfile="
+	else
+		echo "-netdev user,id=n,restrict=on,$1 -device virtio-net-pci,netdev=n"
+	fi
+}
 
 # Until it is switched off.  A restart is a new process: this QEMU runs firmware a thousand times slower
 # after the warm restart of a guest that has run for a while.
@@ -37,7 +47,7 @@ machine() {
 			-drive if=pflash,format=raw,readonly=on,file=$CODE -drive "if=pflash,format=raw,file=$DIR/vars" \
 			-device virtio-rng-pci $(image disk) -device virtio-blk-pci,drive=disk,bootindex=1 \
 			$(image d0) -device nvme,drive=d0,serial=d0 $(image d1) -device nvme,drive=d1,serial=d1 \
-			-netdev "user,id=n,restrict=on,hostfwd=tcp:127.0.0.1:$PORT-:7010" -device virtio-net-pci,netdev=n \
+			$(medium) $(card "hostfwd=tcp:127.0.0.1:$PORT-:7010") \
 			-chardev "pipe,id=line,path=$DIR/line,logfile=$DIR/console,logappend=on" -serial chardev:line
 	done
 }
@@ -103,13 +113,23 @@ image_of() { # NAME VERSION: one more image, without what an upgrade does not ne
 	env -u MAKEFLAGS -u MAKELEVEL IMAGE="$DIR/$1" VERSION="$2" appliance/image/build.sh && rm -f "$DIR/$1/weka.raw"
 }
 
-# The medium says what to format, so that nobody need type.
-serve_a_tree() {
-	disk "$IMAGES/weka.raw" 4G
+# A file on the disk says what to format, so that nobody need type.
+setup_file() {
 	echo "format = empty" >"$DIR/weka-setup.conf"
-	check "a setup file on the disk" mcopy -i "$(esp)" "$DIR/weka-setup.conf" ::
+	mcopy -i "$(esp)" "$DIR/weka-setup.conf" ::
+}
+# So does a medium for cloud-init.
+cloud_medium() { # HOSTNAME CORES
+	[ -e "$DIR/medium" ] || mkfs.vfat -n CIDATA -C "$DIR/medium" 4096 >/dev/null
+	printf 'instance-id: 1\nlocal-hostname: %s.example.org\n' "$1" >"$DIR/meta-data"
+	printf '#cloud-config\nusers: []\nweka:\n  format: empty\n  conf: |\n    cores = %s\n' "$2" >"$DIR/user-data"
+	mcopy -o -i "$DIR/medium" "$DIR/meta-data" "$DIR/user-data" ::
+}
+serve_a_tree() { # COMMAND...: says what to format
+	disk "$IMAGES/weka.raw" 4G
+	check "instructions: $*" "$@"
 	check "power on" power_on
-	check "it serves, as the file says" expect "weka-appliance $V on .*addresses" 300
+	check "it serves, as they say" expect "weka-appliance $V on ${HOST:-.*}, addresses" 300
 	check "at its port" expect "Serving at tls://" 180
 	say key
 	check "with its key" expect "weka:[0-9a-f]{64}" 30
