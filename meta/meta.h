@@ -27,6 +27,7 @@
 #include "base/assert.h"
 #include "base/crc32c.h"
 #include "base/list.h"
+#include "meta/meta_keeps.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -522,7 +523,7 @@ struct meta_op {
 	struct meta__made *made; /* its changes */
 	bool pinned;             /* ... by a reader */
 	uint64_t epoch;          /* a read's: see meta_zone.c     */
-	uint64_t scratch[6];
+	union meta_op_keeps keeps;
 };
 
 /**
@@ -768,8 +769,7 @@ void meta_scrub_done(struct meta_scrub *s, const void *bytes, int status);
 /* Returns the bytes for META_SCRUB_WRITE: a block or a page, whose other copy is good. */
 const void *meta_scrub_bytes(const struct meta_scrub *s);
 void meta_scrub_written(struct meta_scrub *s, int status);
-/* Names the drives, as bits, that cannot be reached: their blocks are not read, and do not count as
- * damaged. */
+/* Names the drives, as bits, that cannot be reached: their blocks are not read, nor damaged. */
 void meta_scrub_unreachable(struct meta_scrub *s, uint64_t drives);
 /*
  * Errands: they are done between two steps of a round, also without one by meta_scrub_errand().

@@ -683,8 +683,7 @@ int meta__plan_replay(struct meta *m, struct meta_op *op); /* meta_replay.c */
 void meta__ops_mounted(struct meta *m);
 /* Plans return 0: over (apply the transaction), -EAGAIN: missed, -EBUSY: later, -EINPROGRESS: run
  * again after a file has been trimmed, else the status. */
-/* meta_tx.c: dirty the page {shard, level, baddr, first key w[3]} in scratch[], if it is still
- * there. */
+/* meta_touch.c: dirties the page in keeps.touch, if it is still there. */
 int meta__plan_touch(struct meta *m, struct meta_op *op);
 int meta__plan_gc_find(struct meta *m, struct meta_op *op); /* meta_gc_find.c */
 int meta__plan_gc_look(struct meta *m, struct meta_op *op); /* meta_gc_move.c */

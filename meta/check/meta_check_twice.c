@@ -60,7 +60,7 @@ void meta__twice_op_done(struct meta *m, struct meta_op *op)
 {
 	struct meta__checker *c = m->checker;
 	struct meta__twice *t = &c->twice;
-	const unsigned long long dir = op->scratch[0];
+	const unsigned long long dir = op->keeps.twice.dir;
 
 	ASSERT(t->busy && op == &t->op);
 	t->busy = false;
@@ -69,11 +69,11 @@ void meta__twice_op_done(struct meta *m, struct meta_op *op)
 	if (op->status)
 		meta__problem(m, "directory %llx: its names cannot be looked for in its parts: %s",
 			      dir, strerror(-op->status));
-	else if (op->scratch[5])
+	else if (op->keeps.twice.found)
 		meta__problem(m, "directory %llx has a name twice, in itself and in a part: %.*s",
 			      dir, (int)op->inline_len, c->name);
-	memcpy(&t->from, &op->scratch[1], sizeof(t->from));
-	t->begun = !op->status && !op->scratch[4];
+	memcpy(&t->from, op->keeps.twice.key, sizeof(t->from));
+	t->begun = !op->status && !op->keeps.twice.over;
 	t->at += !t->begun;
 	ASSERT(t->at <= t->count);
 }
@@ -92,8 +92,8 @@ int meta__check_twice(struct meta *m)
 	t->op = (struct meta_op){ .type = (enum meta_op_type)META__OP_TWICE };
 	if (!t->begun)
 		t->from = meta__key(t->dir[t->at], 0, META__CLASS_NAME, 0, META__KIND_NONE, 0);
-	t->op.scratch[0] = t->dir[t->at];
-	memcpy(&t->op.scratch[1], &t->from, sizeof(t->from));
+	t->op.keeps.twice.dir = t->dir[t->at];
+	memcpy(t->op.keeps.twice.key, &t->from, sizeof(t->from));
 	t->op.inline_buf = m->checker->name;
 	t->busy = true;
 	if (meta_op_start(m, &t->op))

@@ -240,12 +240,12 @@ int meta__plan_drive(struct meta *m, struct meta_op *op)
 	const uint32_t drive = (uint32_t)op->offset;
 	int err;
 
-	ASSERT(op->scratch[0] <= 1);
+	ASSERT(!meta__op_is_own(op));
 	if (m->boot->adding)
 		return -EBUSY;
-	if (op->scratch[0])
+	if (op->keeps.user.drive_asked)
 		return m->boot->drain_status;
-	op->scratch[0] = 1;
+	op->keeps.user.drive_asked = true;
 	err = op->flags & META_UNDRAIN ? meta_drive_undrain(m, drive) : meta_drive_drain(m, drive);
 	return err ? err : -EBUSY;
 }

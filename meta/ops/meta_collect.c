@@ -389,7 +389,7 @@ void meta__collect_io_done(struct meta *m, struct meta__io *x)
 	m->collect->in_flight--;
 }
 
-/* Takes a page's header as the scratch of a touch; false: not a live page. */
+/* Takes a page's header for a touch; false: not a live page. */
 static bool header_take(const struct meta *m, uint64_t baddr, const void *block, struct meta_op *op)
 {
 	struct meta_page_disk h;
@@ -401,13 +401,13 @@ static bool header_take(const struct meta *m, uint64_t baddr, const void *block,
 		return false;
 	memset(op, 0, sizeof(*op));
 	op->type = (enum meta_op_type)META__OP_TOUCH;
-	op->scratch[0] = le32_get(h.shard);
-	op->scratch[1] = le16_get(h.level);
-	op->scratch[2] = baddr;
+	op->keeps.touch.shard = le32_get(h.shard);
+	op->keeps.touch.level = le16_get(h.level);
+	op->keeps.touch.baddr = baddr;
 	for (int i = 0; i < 3; i++)
-		op->scratch[3 + i] = le64_get(h.first.w[i]);
-	DASSERT(op->scratch[0] < m->nshards);
-	DASSERT(op->scratch[1] < META_PAGE_LEVELS_MAX);
+		op->keeps.touch.first[i] = le64_get(h.first.w[i]);
+	DASSERT(op->keeps.touch.shard < m->nshards);
+	DASSERT(op->keeps.touch.level < META_PAGE_LEVELS_MAX);
 	return true;
 }
 

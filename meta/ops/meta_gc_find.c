@@ -59,7 +59,6 @@ static int concerns(struct meta *m, uint32_t shard)
 	return miss;
 }
 
-/* scratch[0]: the shard is over. */
 static void look_at(struct meta *m, const struct meta_key *key, const void *value,
 		    uint32_t value_len)
 {
@@ -93,7 +92,7 @@ int meta__plan_gc_find(struct meta *m, struct meta_op *op)
 	ASSERT(g->finding);
 	ASSERT(g->shard < m->nshards);
 	g->found_count = 0;
-	op->scratch[0] = rc == 0;
+	op->keeps.find.over = rc == 0;
 	if (rc <= 0)
 		return rc;
 	for (uint32_t n = 0; n < RECORDS && g->found_count < META__GC_FOUND; n++) {
@@ -101,14 +100,14 @@ int meta__plan_gc_find(struct meta *m, struct meta_op *op)
 		uint32_t len;
 
 		rc = meta__seek(m, g->shard, &key, &last, &value, &len);
-		op->scratch[0] = rc == -ENOENT;
+		op->keeps.find.over = rc == -ENOENT;
 		if (rc)
 			break;
 		look_at(m, &key, value, len);
 		key = meta__key_next(key);
 	}
 	for (int i = 0; i < 3; i++)
-		op->scratch[1 + i] = key.w[i];
+		op->keeps.find.key[i] = key.w[i];
 	return rc == -ENOENT ? 0 : rc;
 }
 
@@ -123,7 +122,7 @@ void meta__gc_find_done(struct meta *m)
 	g->found_at = 0;
 	if (g->find_op.status)
 		g->found_count = 0;
-	if (g->find_op.status || g->find_op.scratch[0]) { /* over, or a page of it is bad */
+	if (g->find_op.status || g->find_op.keeps.find.over) { /* over, or a page of it is bad */
 		g->shard++;
 		g->shard_begun = false;
 		g->found_all = g->shard == m->nshards;
@@ -131,7 +130,7 @@ void meta__gc_find_done(struct meta *m)
 	}
 	g->shard_begun = true;
 	for (int i = 0; i < 3; i++)
-		g->key.w[i] = g->find_op.scratch[1 + i];
+		g->key.w[i] = g->find_op.keeps.find.key[i];
 }
 
 bool meta__gc_find(struct meta *m)

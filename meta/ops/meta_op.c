@@ -152,14 +152,14 @@ static void readers_left(struct meta *m)
 		list_push_back(&m->ops->ready, list_pop_front(l));
 }
 
-/* It missed pages.  scratch[3]: how far its plan came so far. */
+/* It missed pages. */
 static bool wait_pages(struct meta *m, struct meta_op *op)
 {
 	struct meta__ops *ops = m->ops;
 
 	if (!meta__op_is_own(op)) {
-		if (ops->hits > op->scratch[3]) {
-			op->scratch[3] = ops->hits;
+		if (ops->hits > op->keeps.user.farthest) {
+			op->keeps.user.farthest = ops->hits;
 			op->reruns = 0;
 		}
 		op->reruns++;
@@ -340,7 +340,7 @@ bool meta_op_start(struct meta *m, struct meta_op *op)
 	op->seen_seq = 0;
 	if (meta__op_is_own(op))
 		return run(m, op);
-	memset(op->scratch, 0, sizeof(op->scratch));
+	memset(&op->keeps, 0, sizeof(op->keeps));
 	if (is_change(op)) {
 		rc = m->failed ? -EROFS : blocks_check(m, op);
 		if (!rc && unlikely(op->drives_failed))
@@ -377,7 +377,7 @@ bool meta__op_try(struct meta *m, struct meta_op *op)
 	list_init(&op->link);
 	op->misses = 0;
 	op->reruns = 0;
-	memset(op->scratch, 0, sizeof(op->scratch));
+	memset(&op->keeps, 0, sizeof(op->keeps));
 	m->ops->who = op->who;
 	meta__tx_begin(m, op);
 	rc = plan(m, op);
@@ -402,7 +402,7 @@ int meta__op_change(struct meta *m, struct meta_op *op)
 	list_init(&op->link);
 	op->misses = 0;
 	op->reruns = 0;
-	memset(op->scratch, 0, sizeof(op->scratch));
+	memset(&op->keeps, 0, sizeof(op->keeps));
 	rc = plan_whole(m, op);
 	if (rc == -EAGAIN || rc == -EBUSY || rc == -EIO || rc == -EINPROGRESS || rc == -E2BIG ||
 	    m->cache->missed)

@@ -34,10 +34,11 @@ int meta__tx_touch(struct meta *m, uint32_t shard, uint32_t level, uint64_t badd
 
 int meta__plan_touch(struct meta *m, struct meta_op *op)
 {
-	const uint64_t *w = op->scratch;
-	const struct meta_key first = { { w[3], w[4], w[5] } };
+	const uint64_t *w = op->keeps.touch.first;
+	const struct meta_key first = { { w[0], w[1], w[2] } };
+	const uint32_t shard = op->keeps.touch.shard, level = op->keeps.touch.level;
 
-	ASSERT(w[0] < m->nshards);
-	ASSERT(w[1] < META_PAGE_LEVELS_MAX);
-	return meta__tx_touch(m, (uint32_t)w[0], (uint32_t)w[1], w[2], &first);
+	ASSERT(shard < m->nshards);
+	ASSERT(level < META_PAGE_LEVELS_MAX);
+	return meta__tx_touch(m, shard, level, op->keeps.touch.baddr, &first);
 }

@@ -254,8 +254,6 @@ static int list_dir(struct meta *m, struct meta_op *op, struct listing *l)
 	}
 }
 
-/* scratch[0]: steps that the last run made in front of its first miss; see (2).  [1]: how often it
- * was told to come later. */
 static struct listing listing_of(const struct meta *m, const struct meta_op *op, uint64_t dir,
 				 const struct meta__dir *d)
 {
@@ -268,8 +266,8 @@ static struct listing listing_of(const struct meta *m, const struct meta_op *op,
 		.left_out = op->cookie.part & META__LEFT_OUT,
 	};
 
-	if (op->reruns >= META__LIST_RERUNS && op->scratch[0])
-		l.steps_max = (uint32_t)op->scratch[0];
+	if (op->reruns >= META__LIST_RERUNS && op->keeps.user.list_steps)
+		l.steps_max = (uint32_t)op->keeps.user.list_steps;
 	to_part(m, &l, op->cookie.part & ~META__LEFT_OUT);
 	return l;
 }
@@ -279,7 +277,7 @@ static int go_on(struct meta_op *op)
 {
 	DASSERT(op->list_count == 0);
 	op->reruns = 0;
-	op->scratch[0] = 0;
+	op->keeps.user.list_steps = 0;
 	return -EAGAIN;
 }
 
@@ -332,8 +330,8 @@ int meta__plan_list(struct meta *m, struct meta_op *op)
 	l = listing_of(m, op, in.child, &d);
 	l.left_out |= away;
 	rc = list_dir(m, op, &l);
-	op->scratch[0] = l.steps;
-	if (rc == -EBUSY && l.steps && !l.misses && op->scratch[1]++ >= META__LIST_WAITS)
+	op->keeps.user.list_steps = l.steps;
+	if (rc == -EBUSY && l.steps && !l.misses && op->keeps.user.list_waits++ >= META__LIST_WAITS)
 		rc = 0; /* its pages fill the cache: the next call continues */
 	if (rc || l.misses)
 		return rc ? rc : -EAGAIN;

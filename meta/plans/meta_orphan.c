@@ -392,44 +392,42 @@ static bool is_orphan_key(const struct meta_key *key)
 	return meta__key_cmp(key, &is) == 0;
 }
 
-/* scratch: [0] the shard, [1] the uniquifier to look from, and after the plan where to continue;
- * [2] 1: no more. */
+/* Finds the next one to free, from keeps.orphan.from on. */
 static int next_orphan(struct meta *m, struct meta_op *op, struct meta__orphan *out)
 {
-	struct meta_key key = meta__orphan_key(op->scratch[1]);
+	struct meta_key key = meta__orphan_key(op->keeps.orphan.from);
 	const struct meta_key last = meta__orphan_key(META__MASK40);
 
-	DASSERT(op->scratch[0] < m->nshards);
-	DASSERT(op->scratch[1] <= META__MASK40 + 1);
+	DASSERT(op->keeps.orphan.shard < m->nshards);
+	DASSERT(op->keeps.orphan.from <= META__MASK40 + 1);
 	for (uint32_t skips = 0; skips < SKIPS_MAX; skips++, key = meta__key_next(key)) {
 		const void *value;
 		uint32_t value_len;
-		int rc = meta__seek(m, (uint32_t)op->scratch[0], &key, &last, &value, &value_len);
+		int rc = meta__seek(m, op->keeps.orphan.shard, &key, &last, &value, &value_len);
 
-		op->scratch[2] = rc == -ENOENT || meta__key_dir(&key) != 0 ||
-				 meta__key_class(&key) != META__CLASS_ORPHAN;
-		if (rc || op->scratch[2])
+		op->keeps.orphan.over = rc == -ENOENT || meta__key_dir(&key) != 0 ||
+					meta__key_class(&key) != META__CLASS_ORPHAN;
+		if (rc || op->keeps.orphan.over)
 			return rc ? rc : -ENOENT;
-		op->scratch[1] = meta__key_uniq(&key);
+		op->keeps.orphan.from = meta__key_uniq(&key);
 		if (meta__orphan_parse(value, value_len, out) ||
 		    out->handle.uniq != meta__key_uniq(&key) || !is_orphan_key(&key) ||
-		    meta__dir_shard(m, out->handle.dir) != op->scratch[0])
-			return meta__bad_record(m, "orphan", (uint32_t)op->scratch[0], &key);
+		    meta__dir_shard(m, out->handle.dir) != op->keeps.orphan.shard)
+			return meta__bad_record(m, "orphan", op->keeps.orphan.shard, &key);
 		if (out->mount_epoch != m->epoch || meta__is_held(m, &out->handle))
 			return 0;
-		op->scratch[1]++; /* a session's */
+		op->keeps.orphan.from++; /* a session's */
 	}
 	return -ENOENT;
 }
 
-/* scratch[4]: of a directory, from which hash on; after the plan, where the next one begins. */
 static int tree_step(struct meta *m, struct meta_op *op, struct meta__inode *in)
 {
-	const struct meta__orphan_scan *o = &m->ops->orphan[op->scratch[0]];
+	const struct meta__orphan_scan *o = &m->ops->orphan[op->keeps.orphan.shard];
 
 	DASSERT(in->flags & META__INODE_TREE);
-	op->scratch[4] = o->tree == in->handle.uniq ? o->tree_from : 0;
-	return meta__rmtree_step(m, in, &op->scratch[4]);
+	op->keeps.orphan.tree_from = o->tree == in->handle.uniq ? o->tree_from : 0;
+	return meta__rmtree_step(m, in, &op->keeps.orphan.tree_from);
 }
 
 /* kept: frees only chunks to be trimmed. */
@@ -439,11 +437,11 @@ static int free_step(struct meta *m, struct meta_op *op, struct meta__inode *in,
 	int rc, miss = 0;
 	bool all;
 
-	DASSERT(in->shard == op->scratch[0]);
+	DASSERT(in->shard == op->keeps.orphan.shard);
 	if (in->flags & META__INODE_TREE)
 		return tree_step(m, op, in);
 	if (kept && !(in->flags & META__INODE_TRIMMING)) {
-		op->scratch[1]++;
+		op->keeps.orphan.from++;
 		return 0;
 	}
 	if (!nameless && !(in->flags & META__INODE_TRIMMING))
@@ -490,24 +488,24 @@ int meta__plan_free_orphan(struct meta *m, struct meta_op *op)
 
 void meta__orphan_op_done(struct meta *m, struct meta_op *op)
 {
-	struct meta__orphan_scan *o = &m->ops->orphan[op->scratch[0]];
+	struct meta__orphan_scan *o = &m->ops->orphan[op->keeps.orphan.shard];
 
-	ASSERT(op->scratch[0] < m->nshards);
-	ASSERT(op->scratch[3]);
+	ASSERT(op->keeps.orphan.shard < m->nshards);
+	ASSERT(op->keeps.orphan.under_way);
 	ASSERT(o->busy);
 	scan_set(m, o, o->maybe, false);
 	if (op->status == 0) {
-		o->tree = op->scratch[1];
-		o->tree_from = op->scratch[4];
+		o->tree = op->keeps.orphan.from;
+		o->tree_from = op->keeps.orphan.tree_from;
 		m->ops->tree_entries += m->ops->tree_freed;
 	}
 	if (op->status == -EIO) {
-		op->scratch[1]++; /* left for a check to report: continue with the others */
+		op->keeps.orphan.from++; /* left for a check to report: continue with the others */
 		o->bad++;
 	}
-	if (!op->scratch[2] && op->status != -EROFS && o->bad < BAD_MAX)
-		expect_orphan(m, (uint32_t)op->scratch[0], op->scratch[1]);
-	op->scratch[3] = 0; /* free for another */
+	if (!op->keeps.orphan.over && op->status != -EROFS && o->bad < BAD_MAX)
+		expect_orphan(m, op->keeps.orphan.shard, op->keeps.orphan.from);
+	op->keeps.orphan.under_way = false; /* free for another */
 	meta__ops_trimmed(m);
 }
 
@@ -542,7 +540,7 @@ bool meta__orphan_turn(struct meta *m)
 	for (uint32_t i = 0; i < META__FREE_OPS && applies < APPLIES_PER_TURN;) {
 		struct meta_op *op = &ops->free_op[i];
 
-		if (op->scratch[3]) { /* under way */
+		if (op->keeps.orphan.under_way) {
 			i++;
 			continue;
 		}
@@ -551,9 +549,9 @@ bool meta__orphan_turn(struct meta *m)
 		ASSERT(!ops->orphan[shard].busy);
 		scan_set(m, &ops->orphan[shard], false, true);
 		*op = (struct meta_op){ .type = (enum meta_op_type)META__OP_FREE_ORPHAN };
-		op->scratch[0] = shard;
-		op->scratch[1] = ops->orphan[shard].from;
-		op->scratch[3] = 1;
+		op->keeps.orphan.shard = shard;
+		op->keeps.orphan.from = ops->orphan[shard].from;
+		op->keeps.orphan.under_way = true;
 		applies++;
 		if (!m->above->start(m, op))
 			continue;

@@ -42,35 +42,33 @@ static bool is_pending_key(const struct meta_key *key)
 	return meta__key_cmp(key, &is) == 0;
 }
 
-/* scratch: [0] the shard, [1] the directory to look from, and after the plan where to continue; [2]
- * 1: no more; [3] in progress; [4] some are of the next round; [5] 1: the directory at [1] is
- * passed up. */
+/* Finds the next directory to pass up, from keeps.pass.from on. */
 static int next_pending(struct meta *m, struct meta_op *op, uint64_t *dir)
 {
-	struct meta_key key = meta__pending_key(op->scratch[1]);
+	struct meta_key key = meta__pending_key(op->keeps.pass.from);
 	const struct meta_key last = meta__pending_key(META__MASK48);
 
-	DASSERT(op->scratch[0] < m->nshards);
+	DASSERT(op->keeps.pass.shard < m->nshards);
 	for (uint32_t skips = 0; skips < SKIPS_MAX; skips++, key = meta__key_next(key)) {
 		const void *value;
 		uint32_t len;
 		le64 round;
-		int rc = meta__seek(m, (uint32_t)op->scratch[0], &key, &last, &value, &len);
+		int rc = meta__seek(m, op->keeps.pass.shard, &key, &last, &value, &len);
 
-		op->scratch[2] = rc == -ENOENT || !is_pending_key(&key);
-		if (rc || op->scratch[2])
+		op->keeps.pass.over = rc == -ENOENT || !is_pending_key(&key);
+		if (rc || op->keeps.pass.over)
 			return rc ? rc : -ENOENT;
 		*dir = meta__key_index(&key);
-		op->scratch[1] = *dir; /* a plan may run again */
-		if (len != sizeof(round) || meta__dir_shard(m, *dir) != op->scratch[0])
-			return meta__bad_record(m, "pending", (uint32_t)op->scratch[0], &key);
+		op->keeps.pass.from = *dir; /* a plan may run again */
+		if (len != sizeof(round) || meta__dir_shard(m, *dir) != op->keeps.pass.shard)
+			return meta__bad_record(m, "pending", op->keeps.pass.shard, &key);
 		DASSERT(*dir <= META__MASK48);
 		memcpy(&round, value, sizeof(round));
-		op->scratch[5] = le64_get(round) != m->ops->totals_round + 1; /* (1) */
-		if (op->scratch[5])
+		op->keeps.pass.passes = le64_get(round) != m->ops->totals_round + 1; /* (1) */
+		if (op->keeps.pass.passes)
 			return 0;
-		op->scratch[1]++;
-		op->scratch[4] = 1;
+		op->keeps.pass.from++;
+		op->keeps.pass.next_round = true;
 	}
 	return -ENOENT;
 }
@@ -115,34 +113,35 @@ int meta__plan_pass(struct meta *m, struct meta_op *op)
 	m->ops->passing = true;
 	rc = next_pending(m, op, &dir);
 	if (rc)
-		return rc == -ENOENT ? 0 : rc; /* [2] tells */
+		return rc == -ENOENT ? 0 : rc; /* keeps.pass.over tells */
 	return pass(m, dir);
 }
 
 void meta__pass_op_done(struct meta *m, struct meta_op *op)
 {
-	struct meta__totals_scan *s = &m->ops->totals[op->scratch[0]];
+	struct meta__totals_scan *s = &m->ops->totals[op->keeps.pass.shard];
 
-	ASSERT(op->scratch[0] < m->nshards);
-	ASSERT(op->scratch[3]);
+	ASSERT(op->keeps.pass.shard < m->nshards);
+	ASSERT(op->keeps.pass.under_way);
 	ASSERT(s->busy);
 	s->busy = false;
-	s->next |= op->scratch[4] != 0;
+	s->next |= op->keeps.pass.next_round;
 	m->ops->pends |= s->next;
 	if (op->status == -EIO || op->status == -ENOSPC) {
-		op->scratch[1]++; /* continue with the others */
+		op->keeps.pass.from++; /* continue with the others */
 		s->bad++;
 	} else if (op->status) {
-		op->scratch[2] = true;
+		op->keeps.pass.over = true;
 	} else {
-		op->scratch[1] += op->scratch[5]; /* (3): pending again, it is of the next sweep */
+		op->keeps.pass.from +=
+			op->keeps.pass.passes; /* (3): pending again, it is of the next sweep */
 	}
 	if (op->status && op->status != -EIO) /* that is left for a check to tell */
 		s->next = m->ops->pends = true;
 	s->left |= op->status != 0; /* (5) */
-	s->from = op->scratch[1];
-	s->maybe = !op->scratch[2] && s->bad < BAD_MAX;
-	op->scratch[3] = 0; /* free for another */
+	s->from = op->keeps.pass.from;
+	s->maybe = !op->keeps.pass.over && s->bad < BAD_MAX;
+	op->keeps.pass.under_way = false; /* free for another */
 }
 
 /* A shard that may have some and is not being passed up; false: none. */
@@ -205,7 +204,7 @@ bool meta__totals_turn(struct meta *m)
 	for (uint32_t i = 0; i < META__PASS_OPS && applies < APPLIES_PER_TURN;) {
 		struct meta_op *op = &ops->pass_op[i];
 
-		if (op->scratch[3]) { /* under way */
+		if (op->keeps.pass.under_way) {
 			i++;
 			continue;
 		}
@@ -215,9 +214,9 @@ bool meta__totals_turn(struct meta *m)
 		ops->totals[shard].maybe = false;
 		ops->totals[shard].busy = true;
 		*op = (struct meta_op){ .type = (enum meta_op_type)META__OP_PASS };
-		op->scratch[0] = shard;
-		op->scratch[1] = ops->totals[shard].from;
-		op->scratch[3] = 1;
+		op->keeps.pass.shard = shard;
+		op->keeps.pass.from = ops->totals[shard].from;
+		op->keeps.pass.under_way = true;
 		applies++;
 		if (m->above->start(m, op))
 			meta__pass_op_done(m, op);

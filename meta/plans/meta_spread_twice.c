@@ -10,21 +10,20 @@
 
 #define TWICE_LOOKS 32u /* records of a plan */
 
-/* scratch: [0] the directory, [1] to [3] the key to continue from; results: [4] 1: no more names,
- * [5] 1: the name left in inline_buf is in a part, too. */
+/* Looks for a name of the directory that is in one of its parts, too: keeps.twice. */
 int meta__plan_twice(struct meta *m, struct meta_op *op)
 {
-	const uint64_t dir = op->scratch[0];
+	const uint64_t dir = op->keeps.twice.dir;
 	struct meta__at home, at;
 	struct meta_key key;
 
 	ASSERT(!m->home);
 	ASSERT(op->inline_buf);
-	memcpy(&key, &op->scratch[1], sizeof(key));
-	for (uint32_t i = 0; i < TWICE_LOOKS && !op->scratch[5]; i++) {
+	memcpy(&key, op->keeps.twice.key, sizeof(key));
+	for (uint32_t i = 0; i < TWICE_LOOKS && !op->keeps.twice.found; i++) {
 		int rc = meta__entry_next(m, dir, &key, &home);
 
-		op->scratch[4] = rc == -ENOENT;
+		op->keeps.twice.over = rc == -ENOENT;
 		if (rc < 0)
 			return rc == -ENOENT ? 0 : rc;
 		at = (struct meta__at){ .name = home.is.bytes,
@@ -34,11 +33,11 @@ int meta__plan_twice(struct meta *m, struct meta_op *op)
 		if (rc)
 			return rc;
 		if (at.found) {
-			op->scratch[5] = 1;
+			op->keeps.twice.found = true;
 			op->inline_len = at.len;
 			memcpy(op->inline_buf, at.name, at.len);
 		}
-		memcpy(&op->scratch[1], &key, sizeof(key)); /* a plan may run again */
+		memcpy(op->keeps.twice.key, &key, sizeof(key)); /* a plan may run again */
 	}
 	return 0;
 }

@@ -263,10 +263,10 @@ Test(meta_tree, touching_moves_a_page_and_keeps_its_records)
 			d_again(&op, err);
 		baddr = path.at[level].frame->baddr;
 		first = meta__page_first(path.at[level].frame->page);
-		op.scratch[0] = 0;
-		op.scratch[1] = level;
-		op.scratch[2] = baddr;
-		memcpy(&op.scratch[3], first.w, sizeof(first.w));
+		op.keeps.touch.shard = 0;
+		op.keeps.touch.level = level;
+		op.keeps.touch.baddr = baddr;
+		memcpy(op.keeps.touch.first, first.w, sizeof(first.w));
 		do {
 			meta__tx_begin(&d.m, &op);
 			err = meta__plan_touch(&d.m, &op);
