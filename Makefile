@@ -311,8 +311,8 @@ install:
 	$(Q)install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(PREFIX)/include
 	$(Q)install -m 755 $(programs:%=$(R)/bin/%) $(DESTDIR)$(PREFIX)/bin
 	$(Q)install -d $(DESTDIR)$(SBINDIR)
-	$(Q)ln -sf $(PREFIX)/bin/weka-mount $(DESTDIR)$(SBINDIR)/mount.weka
-	$(Q)ln -sf $(PREFIX)/bin/weka-mount $(DESTDIR)$(SBINDIR)/mount.fuse.weka
+	$(Q)ln -srf $(DESTDIR)$(PREFIX)/bin/weka-mount $(DESTDIR)$(SBINDIR)/mount.weka
+	$(Q)ln -srf $(DESTDIR)$(PREFIX)/bin/weka-mount $(DESTDIR)$(SBINDIR)/mount.fuse.weka
 	$(Q)install -m 755 $(R)/lib/$(SONAME) $(DESTDIR)$(LIBDIR)
 	$(Q)ln -sf $(SONAME) $(DESTDIR)$(LIBDIR)/libweka-client.so
 	$(Q)install -m 644 $(R)/lib/libweka-client.a $(DESTDIR)$(LIBDIR)
