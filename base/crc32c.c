@@ -7,6 +7,7 @@
 #define POLYNOMIAL 0x82f63b78u /* reflected: the highest power is the lowest bit */
 #define RUN_BYTES  64u
 #define FEW_BYTES  512u /* are summed faster */
+#define LINE_BYTES 64u
 
 /*
  * Appending zeros multiplies the sum by a power of x: this is x to the 8 * 64 * i, modulo the
@@ -38,6 +39,24 @@ uint32_t crc32c_more(uint32_t crc, const void *bytes, size_t size_bytes)
 	ASSERT(size_bytes <= INT32_MAX);
 	/* ISA-L takes a pointer without const and neither inverts before nor after. */
 	return ~crc32_iscsi((unsigned char *)(uintptr_t)bytes, (int)size_bytes, ~crc);
+}
+
+/*
+ * A processor's prefetcher stops at the end of each page, which is a block's.  What a drive or
+ * another core has written to memory is summed at 18 GB/s block by block, and at 34 GB/s this way
+ * (one core of an AMD EPYC).  All lines at once would fill the line buffers: 28 GB/s.
+ */
+uint32_t crc32c_block_before(const void *block, const void *next)
+{
+	const uint8_t *of = block, *then = next;
+	uint32_t crc = 0;
+
+	for (uint32_t at = 0; at < BLOCK_SIZE; at += BLOCK_SIZE / 2) {
+		for (uint32_t line = 0; line < BLOCK_SIZE / 2; line += LINE_BYTES)
+			__builtin_prefetch(then + at + line, 0, 2);
+		crc = crc32c_more(crc, of + at, BLOCK_SIZE / 2);
+	}
+	return crc;
 }
 
 /* a * b, without a branch that could be guessed wrong. */

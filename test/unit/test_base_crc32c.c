@@ -69,3 +69,18 @@ Test(base_crc32c, a_block_of_any_length_is_padded)
 			block[size] = (unsigned char)rand_u64(&r);
 	}
 }
+
+/* The block that is fetched meanwhile changes nothing, wherever it is. */
+Test(base_crc32c, a_block_has_one_sum_whatever_comes_next)
+{
+	static uint8_t blocks[2 * BLOCK_SIZE];
+
+	for (uint32_t i = 0; i < sizeof(blocks); i++)
+		blocks[i] = (uint8_t)(i * 7 + i / 251);
+	for (uint32_t at = 0; at <= BLOCK_SIZE; at += 64) {
+		const uint32_t sum = crc32c(blocks + at, BLOCK_SIZE);
+
+		cr_assert_eq(crc32c_block_before(blocks + at, blocks), sum);
+		cr_assert_eq(crc32c_block_before(blocks + at, NULL), sum);
+	}
+}
