@@ -19,7 +19,7 @@ uint32_t crc32c_more(uint32_t crc, const void *bytes, size_t size_bytes);
 /* Sums a block of which only the first `size_bytes` exist: the rest counts as zeros. */
 uint32_t crc32c_block(const void *bytes, uint32_t size_bytes);
 
-/* Of a whole block, while the lines of another one, at `next`, come from memory. */
+/* Sums a whole block, and prefetches another one, at `next`, meanwhile. */
 uint32_t crc32c_block_before(const void *block, const void *next);
 
 /* The checksum of 4096 zero bytes. */
