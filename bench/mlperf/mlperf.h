@@ -34,7 +34,7 @@ struct mlperf_workload {
 	uint64_t files;
 	uint64_t samples_per_file;
 	uint32_t read_threads; /* of each accelerator                                   */
-	uint32_t prefetch;     /* batches that each reader may have ahead               */
+	uint32_t prefetch;     /* batches that all its readers have ahead, at least     */
 	uint32_t epochs;
 	double au_floor;
 	uint64_t transfer_bytes; /* of one read of a file with many samples; 0: whole files */
@@ -139,6 +139,7 @@ struct mlperf_job {
 	uint32_t readers;    /* of each accelerator         */
 	uint32_t prefetch;   /* batches ahead of each reader */
 	uint64_t steps;      /* of each accelerator         */
+	uint64_t skip_steps; /* that are not in the utilisation; 0: the first one */
 	uint64_t seed;
 };
 

@@ -13,7 +13,8 @@
  * The clock is handed in, so that a test can run an hour in a millisecond.
  *
  * Accelerator utilisation, by MLPerf's rule: the time that an accelerator computed over the time
- * that it ran, both without its first step; the mean of all accelerators.
+ * that it ran, both without its first step; the mean of all accelerators.  A short run leaves out
+ * more steps: those whose batches were read ahead before the first one ended.
  *
  * Invariants:
  *
@@ -46,7 +47,7 @@ struct accelerator {
 	uint64_t until_ns;    /* COMPUTING */
 	uint64_t asked;       /* batches that were read or are being read */
 	uint64_t steps;
-	uint64_t first_end_ns, last_end_ns; /* of the first and of the last step */
+	uint64_t first_end_ns, last_end_ns; /* of the last skipped step, and of the last */
 	struct reader *readers;
 };
 
@@ -75,6 +76,7 @@ int mlperf_engine_create(struct mlperf_engine **out, const struct mlperf_job *jo
 	if (!e)
 		return bench_fail("out of memory");
 	e->job = *job;
+	e->job.skip_steps = max_u64(job->skip_steps, 1);
 	e->readers = calloc(readers, sizeof(*e->readers));
 	e->ios = calloc((size_t)readers * room, sizeof(*e->ios));
 	e->ready_ns = calloc((size_t)readers * job->prefetch, sizeof(*e->ready_ns));
@@ -183,7 +185,7 @@ static void end_step(struct mlperf_engine *e, struct accelerator *a)
 {
 	a->steps++;
 	a->last_end_ns = a->until_ns;
-	if (a->steps == 1)
+	if (a->steps == e->job.skip_steps)
 		a->first_end_ns = a->until_ns;
 	a->at = a->steps == e->job.steps ? DONE : WAITING;
 	e->done_count += a->at == DONE;
@@ -232,14 +234,15 @@ int mlperf_failed(const struct mlperf_engine *e)
 	return e->failed;
 }
 
-/* Returns an accelerator's time of computing over that of running, without its first step. */
+/* Returns an accelerator's time of computing over that of running, without its first steps. */
 static double utilisation(const struct mlperf_engine *e, const struct accelerator *a)
 {
 	const uint64_t end_ns = a->at == DONE ? a->last_end_ns : e->now_ns;
 
-	if (a->steps < 2 || end_ns <= a->first_end_ns)
+	if (a->steps <= e->job.skip_steps || end_ns <= a->first_end_ns)
 		return 0;
-	return (double)((a->steps - 1) * e->job.compute_ns) / (double)(end_ns - a->first_end_ns);
+	return (double)((a->steps - e->job.skip_steps) * e->job.compute_ns) /
+	       (double)(end_ns - a->first_end_ns);
 }
 
 void mlperf_engine_figures(const struct mlperf_engine *e, struct mlperf_figures *out)

@@ -40,7 +40,8 @@ enum { OPT_PREFETCH = 2048, OPT_FULL };
 static const struct argp_option options[] = {
 	{ "accelerator", 'a', "NAME", 0, "v100, a100, h100 or b200 (the newest that it has)", 0 },
 	{ "count", 'c', "N", 0, "simulated accelerators (searched: the most that are fed)", 0 },
-	{ "prefetch", OPT_PREFETCH, "N", 0, "batches ahead of each reader (2)", 0 },
+	{ "prefetch", OPT_PREFETCH, "N", 0,
+	  "batches ahead, shared by the readers of an accelerator (2)", 0 },
 	{ "full", OPT_FULL, NULL, 0, "the whole dataset, not scaled", 0 },
 	{ NULL, 0, NULL, 0, NULL, 0 },
 };
@@ -217,6 +218,7 @@ static int measure_or_search(struct rig *r, uint32_t target)
 static int with_session(struct rig *r, uint32_t target)
 {
 	const struct mlperf_workload *w = r->workload;
+	const uint32_t prefetch = r->conf->prefetch ? r->conf->prefetch : w->prefetch;
 	uint64_t bytes = r->conf->args.bytes ? r->conf->args.bytes : BYTES_DEFAULT;
 	struct target_session *s;
 	int err;
@@ -231,7 +233,7 @@ static int with_session(struct rig *r, uint32_t target)
 			 .batch = w->on[r->accelerator].batch,
 			 .compute_ns = (uint64_t)(w->on[r->accelerator].compute_s * 1e9),
 			 .readers = w->read_threads,
-			 .prefetch = r->conf->prefetch ? r->conf->prefetch : w->prefetch },
+			 .prefetch = (prefetch + w->read_threads - 1) / w->read_threads },
 		.seconds = r->conf->args.seconds > 0 ? r->conf->args.seconds : 5,
 		.au_floor = w->au_floor,
 	};

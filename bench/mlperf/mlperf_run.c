@@ -9,13 +9,16 @@
 
 #define NAP_NS      (NS_PER_S / 20) /* then it looks whether somebody interrupted */
 #define STEPS_LEAST 6u
-#define PATIENCE    3 /* a run ends after so many times what it takes at the floor */
+#define STEPS_LONG  500u /* from there on only the first step is left out, as MLPerf does */
+#define PATIENCE    3    /* a run ends after so many times what it takes at the floor */
 
 static uint64_t steps_of(const struct mlperf_plan *plan)
 {
 	double steps = plan->seconds * 1e9 / (double)plan->job.compute_ns;
+	uint64_t ahead = (uint64_t)plan->job.readers * plan->job.prefetch;
 
-	return max_u64((uint64_t)steps, STEPS_LEAST);
+	/* Enough steps that most batches are read while accelerators compute. */
+	return max_u64((uint64_t)steps, max_u64(STEPS_LEAST, 3 * ahead));
 }
 
 /* When a run is given up: its utilisation is far below the floor then. */
@@ -36,6 +39,7 @@ int mlperf_run(const struct mlperf_plan *plan, uint32_t accelerators, uint64_t s
 	job.accelerators = accelerators;
 	job.seed = seed;
 	job.steps = steps_of(plan);
+	job.skip_steps = job.steps < STEPS_LONG ? 1 + (uint64_t)job.readers * job.prefetch : 1;
 	if (mlperf_engine_create(&e, &job))
 		return 1;
 	now = clock_now_ns();

@@ -224,14 +224,14 @@ static int first_batch(struct compare_rig *r, const struct compare_load *load, u
 }
 
 /* Reads the next 256 files there, and writes as many of that size here: 0 or -errno. */
-static int copy_some(struct compare_rig *r, struct target_files *from, struct target_files *to,
-		     struct target_group *g, struct target_session *local)
+static int copy_some(struct target_session *there, struct target_files *from,
+		     struct target_files *to, struct target_group *g, struct target_session *local)
 {
 	int err;
 
 	if (!target_files_next(from, g))
 		return -ENOENT;
-	err = target_do(r->session, g);
+	err = target_do(there, g);
 	if (!err && target_files_next(to, g))
 		err = target_do(local, g);
 	return err;
@@ -246,10 +246,11 @@ static int after_copy(struct compare_rig *r, const struct compare_load *load, st
 				     .count = files_of(r, load->bytes) };
 	struct target_files to = from, batch = from;
 	struct target_group *g = target_groups_create(1, FIRST_BATCH);
-	struct target_session *local = NULL;
+	struct target_session *local = NULL, *there = NULL;
 	uint64_t began = clock_now_ns();
 	int err = g ? target_session_open(t, &local) : 1;
 
+	err = err ? err : target_session_open(r->target, &there);
 	snprintf(from.dir, sizeof(from.dir), "%s", load->dir);
 	to.op = TARGET_PUT;
 	memcpy(to.dir, from.dir, sizeof(to.dir));
@@ -258,10 +259,11 @@ static int after_copy(struct compare_rig *r, const struct compare_load *load, st
 	batch.random_state = r->seed++;
 	err = err ? err : target_mkdir(local, load->dir);
 	while (!err && from.next < from.count && !bench_interrupted())
-		err = copy_some(r, &from, &to, g, local);
+		err = copy_some(there, &from, &to, g, local);
 	if (!err && target_files_next(&batch, g))
 		err = target_do(local, g);
 	*value = (double)(clock_now_ns() - began) / 1e6;
+	target_session_close(there);
 	target_session_close(local);
 	target_groups_destroy(g);
 	return err;

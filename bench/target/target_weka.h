@@ -6,7 +6,7 @@
 #include "bench/target/target_internal.h"
 #include "client-lib/weka_client.h"
 
-#define APPL__SLOTS  16u        /* requests in flight in a session                     */
+#define APPL__SLOTS  8u         /* requests in flight in a session                     */
 #define APPL__WINDOW (8u << 20) /* of each                                             */
 #define APPL__PIECE  (4u << 20) /* of a larger file: one item of a batch, or one write */
 #define APPL__ITEMS  1024u
