@@ -180,7 +180,7 @@ static int search(struct rig *r, uint32_t target, struct measured *m)
 
 	if (mlperf_search(&s, &count))
 		return 1;
-	for (; count > 0; count -= 1 + count / 16) {
+	for (; count > 0; count -= 1 + count / 8) {
 		if (measure(r, target, count, m))
 			return 1;
 		if (is_held(r, m))
