@@ -41,6 +41,8 @@ wk_cold void meta__suspect_page(struct meta_scrub *s, const struct meta__page_wa
 	for (uint32_t i = s->suspect_page_tail; i != s->suspect_page_head; i++)
 		if (same_page(&s->suspect_page[i % META__SUSPECT_PAGES].page, page))
 			return;
+	if (s->page[page->level].baddr == page->baddr)
+		s->page[page->level].baddr = 0; /* it was good when the round read it */
 	s->suspect_page[s->suspect_page_head++ % META__SUSPECT_PAGES] =
 		(struct meta__suspect_page){ .page = *page, .key = *key };
 }

@@ -319,6 +319,24 @@ Test(meta_damage, page_on_a_drive_that_has_failed_is_listed_as_unreachable)
 	cr_assert_eq(get("/a/f"), 0);
 }
 
+/* The round has just read it. */
+Test(meta_damage, page_that_was_good_a_moment_ago_is_listed)
+{
+	const uint64_t page = cold_page();
+
+	for (uint32_t i = 0; scrub->page[0].baddr != page; i++) {
+		cr_assert_lt(i, 1000000);
+		(void)step(true);
+	}
+	r.bad_reads = 1u << META_BADDR_DRIVE(page);
+	cr_assert_eq(get("/a/f"), -EIO);
+	cr_assert_eq(get("/a/f"), -EIO);
+	meta_scrub_unreachable(scrub, r.bad_reads);
+	errands();
+	cr_assert_gt(stat().unreachable_pages, 0);
+	cr_assert(list(0));
+}
+
 Test(meta_damage, page_that_is_good_again_is_not_listed)
 {
 	const uint64_t page = cold_page();
