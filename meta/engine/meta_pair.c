@@ -301,7 +301,9 @@ bool meta__drive_lose(struct meta *m, uint32_t drive)
 {
 	const struct meta__geo *g = &m->zones->geo;
 
-	ASSERT(drive < g->ndrives);
+	ASSERT(drive < META_DRIVES_MAX);
+	if (drive >= g->ndrives)
+		return false; /* it is being added, or is looked at by a mount */
 	if (m->losing >> drive & 1 || g->state[drive] == DRIVE_LOST)
 		return true;
 	if (m->copies < 2 || !m->mounted || m->failed || taking(m) < 2 ||

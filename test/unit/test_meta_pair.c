@@ -475,3 +475,24 @@ Test(meta_pair, files_fill_what_pairs_can_hold)
 		rig_end(&r);
 	}
 }
+
+/* It is not even in the tables yet, or not any more. */
+Test(meta_pair, drive_that_is_pulled_while_it_is_added_or_the_store_starts)
+{
+	for (uint32_t copies = 1; copies <= 2; copies++) {
+		uint32_t added;
+
+		rig_make(&r, copies, 3, DRIVE_BYTES, 4, true);
+		r.conf.copies = copies;
+		cr_assert_eq(rig_format(&r), 0, "%s", meta_error(r.m));
+		added = rig_drive(&r, DRIVE_BYTES, true);
+		r.bad_supers = 1u << added;
+		cr_assert_eq(rig_drive_add(&r, added), -EIO);
+		cr_assert_eq(meta_health(r.m), 0);
+		rig_power_cut(&r);
+		r.bad_supers = 0;
+		r.dead = 1u << 2;
+		cr_assert_eq(rig_mount(&r), copies > 1 ? 0 : -EIO, "%s", meta_error(r.m));
+		rig_end(&r);
+	}
+}
