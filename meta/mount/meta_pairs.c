@@ -13,6 +13,8 @@
  *      dissolved: before any zone is opened.
  *  (2) A twin of an earlier life names a first zone that does not name it back, or has a lower
  *      number than the twin of today [test_meta_pair:twin_of_an_earlier_life_is_not_read].
+ *  (3) A zone with roots has no twin, though it may have had one in an earlier life
+ *      [test_meta_pair:roots_where_a_pair_was_have_no_twin].
  */
 #include "meta/engine/meta_pair.h"
 
@@ -52,6 +54,8 @@ static bool is_pair(const struct meta *m, uint32_t first, uint32_t twin)
 	ASSERT(first < b->geo.nzones && twin < b->geo.nzones);
 	if (!on_two_drives(m, first, twin))
 		return false;
+	if (meta__geo_zone_roots(&b->geo, first) || meta__geo_zone_roots(&b->geo, twin))
+		return false; /* (3) */
 	if (is_unknown(m, first))
 		return by_twin && !is_unknown(m, twin);
 	if (is_unknown(m, twin))

@@ -496,3 +496,46 @@ Test(meta_pair, drive_that_is_pulled_while_it_is_added_or_the_store_starts)
 		rig_end(&r);
 	}
 }
+
+static void header(uint32_t zone, enum meta__zone_kind kind, uint32_t twin)
+{
+	const struct meta__zone_seen head = { .zone = zone,
+					      .kind = kind,
+					      .incarnation = 9,
+					      .twin = twin + 1,
+					      .pair = 1 };
+
+	for (uint32_t copy = 0; copy < 2; copy++)
+		meta__zone_build(&head, r.m->uuid,
+				 rig_block(&r, meta__geo_zone_head(&r.m->zones->geo, zone, copy)));
+}
+
+/* A zone had a twin in an earlier life, and has roots now, on a drive that is lost. */
+Test(meta_pair, roots_where_a_pair_was_have_no_twin)
+{
+	for (uint32_t first = 0; first < 2; first++) {
+		const struct meta__geo *g;
+		uint32_t root, drive, other, zone;
+
+		store(1 + first, 4, true);
+		put_some(40);
+		cr_assert_eq(meta_drive_drain(r.m, 0), 0);
+		for (uint32_t n = 0; n < 300 && !stat_of(0).gone; n++)
+			rig_idle(&r);
+		g = &r.m->zones->geo;
+		cr_assert_neq(g->root_zone[0][0], 0);
+		root = g->root_zone[0][0] - 1;
+		drive = META_BADDR_DRIVE(meta__geo_zone_baddr(g, root));
+		other = drive == 1 ? 2 : 1;
+		zone = meta__zone_next(r.m, other);
+		cr_assert_eq(rig_stop(&r), 0);
+		cr_assert_eq(rig_mount(&r), 0);
+		cr_assert_eq(meta__zone_at(r.m, zone)->kind, META__ZONE_FREE);
+		header(zone, first ? META__ZONE_DATA : META__ZONE_TWIN, root);
+		rig_power_cut(&r);
+		r.conf.drive[0].nblocks = r.conf.drive[drive].nblocks = 0;
+		cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
+		is_whole();
+		rig_end(&r);
+	}
+}
