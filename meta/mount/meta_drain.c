@@ -42,6 +42,8 @@
  *      [test_meta_drain:more_than_the_others_can_hold_is_refused].
  *  (6) Checkpoints are requested only while they win something: a drain that cannot continue (no
  *      room, unreadable blocks) stops, and tries again when something has changed.
+ *  (7) Roots that wait for a checkpoint give way to a drive that is lost meanwhile, and begin again
+ *      when that is recorded [test_meta_pair:drive_is_lost_while_roots_wait_to_be_moved].
  */
 #include "meta/engine/meta_pair.h"
 #include "meta/plans/meta_plan.h"
@@ -87,6 +89,7 @@ static void recorded(struct meta *m, uint32_t drive)
 	ASSERT(m->losing >> drive & 1);
 	ASSERT(m->zones->geo.state[drive] == DRIVE_LOST);
 	m->losing &= ~(1ull << drive);
+	m->boot->drain.cannot = false; /* what failed for it may be done on others */
 	m->conf.drive[drive].volatile_cache = false;
 	m->conf.drive[drive].deallocate_max_blocks = 0;
 	meta__log_recorded(m);
@@ -386,6 +389,11 @@ static int roots_move(struct meta *m)
 static int roots_wait(struct meta *m)
 {
 	ASSERT(m->boot->drain.roots);
+	if (m->losing) { /* that comes first: the checkpoint's log waits for it (7) */
+		meta__ckpt_hold(m, false);
+		meta__drives_end(m, 0);
+		return 0;
+	}
 	if (meta__ckpt_running(m))
 		return -EAGAIN;
 	meta__boot_next(m, roots_move);

@@ -539,3 +539,35 @@ Test(meta_pair, roots_where_a_pair_was_have_no_twin)
 		rig_end(&r);
 	}
 }
+
+/* Roots wait for the checkpoint, which waits for the log, which waits until the loss is known. */
+Test(meta_pair, drive_is_lost_while_roots_wait_to_be_moved)
+{
+	uint32_t waits = 0;
+
+	for (uint64_t seed = 1; seed <= 20; seed++) {
+		store(seed, 5, seed % 2);
+		put_some(60);
+		cr_assert_eq(meta_drive_drain(r.m, 0), 0);
+		for (uint32_t n = 0; n < 3000 && !r.m->boot->drain.roots; n++) {
+			meta__ckpt_want(r.m);
+			if (n % 8 == 0)
+				put_some(1);
+			(void)rig_step(&r);
+		}
+		waits += r.m->boot->adding && meta__ckpt_running(r.m);
+		r.dead = 1u << 4;
+		cr_assert(meta_drive_failed(r.m, 4));
+		wreck(4);
+		put_some(20);
+		rebuilt(4);
+		cr_assert_eq(meta_health(r.m), 0, "%s", meta_error(r.m));
+		for (uint32_t n = 0; n < 300 && !stat_of(0).gone; n++)
+			rig_idle(&r);
+		cr_assert(stat_of(0).gone);
+		is_whole();
+		r.never = 0;
+		rig_end(&r);
+	}
+	cr_assert(waits > 5, "%u", waits);
+}
