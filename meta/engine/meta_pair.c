@@ -55,8 +55,11 @@ int meta__twins_join(struct meta *m, const struct meta__geo *g, uint32_t drive)
 	struct meta_twins *t = &m->zones->twins;
 
 	ASSERT(drive < META_DRIVES_MAX);
-	if (m->copies < 2 || t->drive[drive].twin || g->zone_count[drive] == 0)
+	if (m->copies < 2 || g->zone_count[drive] == 0)
 		return 0;
+	if (t->drive[drive].twin && t->drive[drive].count == g->zone_count[drive])
+		return 0;
+	free(t->drive[drive].twin); /* of one that was to be added: no address is there */
 	t->drive[drive].twin = calloc(g->zone_count[drive], sizeof(*t->drive[drive].twin));
 	if (!t->drive[drive].twin)
 		return -ENOMEM;

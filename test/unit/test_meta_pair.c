@@ -11,6 +11,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define DRIVE_BYTES (8u << 20)
@@ -495,6 +496,28 @@ Test(meta_pair, drive_that_is_pulled_while_it_is_added_or_the_store_starts)
 		cr_assert_eq(rig_mount(&r), copies > 1 ? 0 : -EIO, "%s", meta_error(r.m));
 		rig_end(&r);
 	}
+}
+
+/* The first one that was to be added could not be written; the next one has more zones. */
+Test(meta_pair, larger_drive_is_added_after_one_that_failed)
+{
+	uint32_t added;
+
+	store(1, 2, true);
+	added = rig_drive(&r, DRIVE_BYTES, true);
+	r.bad_supers = 1u << added;
+	cr_assert_eq(rig_drive_add(&r, added), -EIO);
+	r.bad_supers = 0;
+	free(r.image[added]);
+	free(r.view[added]);
+	r.ndrives--;
+	cr_assert_eq(rig_drive(&r, 8 * DRIVE_BYTES, true), added);
+	cr_assert_eq(rig_drive_add(&r, added), 0, "%s", meta_error(r.m));
+	for (uint32_t d = 0; d <= added; d++)
+		cr_assert_eq(meta_twins(r.m)->drive[d].count, r.m->zones->geo.zone_count[d]);
+	put_some(400);
+	is_whole();
+	rig_end(&r);
 }
 
 static void header(uint32_t zone, enum meta__zone_kind kind, uint32_t twin)
