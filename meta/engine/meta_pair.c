@@ -100,6 +100,14 @@ uint32_t meta__twin(const struct meta *m, uint32_t zone)
 	return meta__zone_at(m, zone)->twin - 1; /* 0: META__ZONE_NONE */
 }
 
+uint32_t meta__pair_first(const struct meta *m, uint32_t zone)
+{
+	const struct meta__zone *at = meta__zone_at(m, zone);
+
+	ASSERT(at->twin != zone + 1); /* (1) */
+	return at->kind == META__ZONE_TWIN && at->twin ? meta__twin(m, zone) : zone;
+}
+
 void meta__pair(struct meta *m, uint32_t first, uint32_t twin, uint64_t pair)
 {
 	struct meta__zone *a = meta__zone_at(m, first), *b = meta__zone_at(m, twin);

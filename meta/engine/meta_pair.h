@@ -11,6 +11,9 @@ void meta__twins_free(struct meta *m);
 
 /* Returns the pair's other zone, or META__ZONE_NONE. */
 uint32_t meta__twin(const struct meta *m, uint32_t zone);
+/* Returns the zone itself, or the first of its pair if it is the twin.  A twin has none while it
+ * becomes free, when its header is still being written. */
+uint32_t meta__pair_first(const struct meta *m, uint32_t zone);
 void meta__pair(struct meta *m, uint32_t first, uint32_t twin, uint64_t pair);
 /* Returns the twin that it had, or META__ZONE_NONE. */
 uint32_t meta__unpair(struct meta *m, uint32_t first);

@@ -312,10 +312,8 @@ void meta__zones_drain(struct meta *m, uint32_t drive)
 	ASSERT(drive < z->geo.ndrives);
 	for (uint32_t i = 0; i < z->geo.zone_count[drive]; i++) {
 		const uint32_t zone = z->geo.zone_base[drive] + i;
-		const struct meta__zone *at = &z->zone[zone];
+		const struct meta__zone *at = &z->zone[meta__pair_first(m, zone)];
 
-		if (at->kind == META__ZONE_TWIN)
-			at = &z->zone[meta__twin(m, zone)];
 		if (at->kind == META__ZONE_DATA)
 			blocks += at->live;
 		if (at->kind == META__ZONE_PAGE)
@@ -778,11 +776,8 @@ void meta__zone_turn(struct meta *m)
 
 void meta__zone_mended(struct meta *m, uint64_t baddr)
 {
-	const uint32_t zone = meta__zone_of(m, baddr);
-	struct meta__zone *at = meta__zone_at(m, zone);
+	struct meta__zone *at = meta__zone_at(m, meta__pair_first(m, meta__zone_of(m, baddr)));
 
-	if (at->kind == META__ZONE_TWIN)
-		at = meta__zone_at(m, meta__twin(m, zone));
 	ASSERT(m->copies > 1);
 	ASSERT(at->state != ZONE_FREE);
 	at->kept = 0;

@@ -538,7 +538,7 @@ static bool checkpoint_helps(const struct meta *m, uint32_t drive)
 
 	ASSERT(end <= z->geo.nzones);
 	for (uint32_t i = first; i < end; i++) {
-		const uint32_t pair = z->zone[i].kind == META__ZONE_TWIN ? meta__twin(m, i) : i;
+		const uint32_t pair = meta__pair_first(m, i);
 		const struct meta__zone *at = &z->zone[pair];
 
 		if (all && !at->lone)

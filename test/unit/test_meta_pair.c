@@ -594,3 +594,40 @@ Test(meta_pair, drive_is_lost_while_roots_wait_to_be_moved)
 	}
 	cr_assert(waits > 5, "%u", waits);
 }
+
+/* The header of its twin is being written, with a mark or again, while a zone becomes free. */
+Test(meta_pair, zone_is_freed_while_its_twins_header_is_written)
+{
+	struct meta__zone *at;
+	uint32_t zone, drive;
+
+	store(3, 4, true);
+	put_some(80);
+	for (zone = 0; meta__zone_at(r.m, zone)->kind != META__ZONE_TWIN ||
+		       meta__zone_at(r.m, zone)->state != ZONE_CLOSED ||
+		       meta__zone_at(r.m, meta__twin(r.m, zone))->kind != META__ZONE_DATA ||
+		       meta__zone_at(r.m, meta__twin(r.m, zone))->state != ZONE_CLOSED;)
+		zone++;
+	at = meta__zone_at(r.m, zone);
+	drive = META_BADDR_DRIVE(meta__geo_zone_baddr(&r.m->zones->geo, zone));
+	at->mending = true; /* its write is on its way */
+	for (uint32_t i = 0; i < FILES; i++) {
+		(void)rig_unlink(&r, path_of(i));
+		fill_of[i] = 0;
+	}
+	for (uint32_t n = 0; n < 20 && !at->freed; n++) {
+		meta__ckpt_want(r.m);
+		rig_idle(&r);
+	}
+	cr_assert(at->freed);
+	cr_assert_eq(meta_drive_drain(r.m, drive), 0);
+	rig_idle(&r);
+	at = meta__zone_at(r.m, zone);
+	at->mending = at->freed = false;
+	meta__zone_freed(r.m, zone);
+	for (uint32_t n = 0; n < 300 && !stat_of(drive).gone; n++)
+		rig_idle(&r);
+	cr_assert(stat_of(drive).gone);
+	is_whole();
+	rig_end(&r);
+}
