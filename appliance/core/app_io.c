@@ -13,7 +13,8 @@
  *  (1) A write to a pair has failed for the operation if it failed in both places, or on two
  *      drives; else the store decides when it is given the blocks (meta_op.drives_failed)
  *      [test_app_pair].
- *  (2) If all copies of a write do not fit io[] at once, the second ones follow the first ones.
+ *  (2) If all copies of a write do not fit io[] at once, the second ones follow the first ones, if
+ *      there are any [test_app_pair:large_write_goes_on_with_one_drive].
  */
 #include "appliance/core/app_lent.h"
 #include "appliance/core/app_op.h"
@@ -80,6 +81,8 @@ static wk_cold void add_copies(struct app_op *op, uint64_t baddr, uint32_t nbloc
 	ASSERT(op->core->twins->zone_blocks > 0);
 	if (copies & 1 && (!is_away(op, baddr) || !twin))
 		add_io(op, NVME_WRITE, baddr, nblocks, iova)->doubled = both;
+	else if (copies == 1) /* so that there is one to wait for (2) */
+		add_io(op, NVME_WRITE, twin, nblocks, iova)->doubled = both;
 	if (copies & 2 && twin && !is_away(op, twin))
 		add_io(op, NVME_WRITE, twin, nblocks, iova)->doubled = both;
 }
@@ -197,6 +200,15 @@ wk_cold void app_op_io_at(struct app_op *op, const struct meta_run *runs, const 
 	submit_some(op);
 }
 
+/* (2): there may be none. */
+static wk_cold void twins_next(struct app_op *op)
+{
+	ASSERT(op->twins_due && op->ios_out == 0);
+	app_op_io(op, NVME_WRITE, op->runs, op->nruns, op->buf, op->io_iova);
+	if (!op->ios_out)
+		app_op_run(op);
+}
+
 void app_io_done(struct app_io *io)
 {
 	struct app_op *op = io->owner;
@@ -220,7 +232,7 @@ void app_io_done(struct app_io *io)
 	op->io_out_bytes -= io->nvme.nblocks * BLOCK_SIZE;
 	drives_end(op);
 	if (unlikely(op->twins_due) && op->ios_out == 0 && op->io_next == op->io_count)
-		app_op_io(op, NVME_WRITE, op->runs, op->nruns, op->buf, op->io_iova);
+		twins_next(op);
 	else if (op->ios_out == 0)
 		app_op_run(op);
 	else if (op->io_next < op->io_count)

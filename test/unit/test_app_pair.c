@@ -151,6 +151,42 @@ Test(app_pair, reads_that_fail_are_answered_from_the_second_copy)
 	get_all(2);
 }
 
+/* It lies in so many zones that its second copies follow the first ones; then there are none.  In
+ * a few zones more it does not fit a record. */
+static void write_large(const char *bytes, size_t size)
+{
+	struct weka_attr attr;
+	int64_t put;
+	void *got;
+	size_t n;
+
+	cr_assert_eq(weka_write_file(client, "/large", bytes, 1, NULL), 0);
+	cr_assert_eq(weka_open(client, "/large", WEKA_HOLD, 0, &attr), 0);
+	put = weka_pwrite(client, &attr.handle, bytes, size, 0);
+	cr_assert(put == (int64_t)size || put == -EFBIG, "%zu: %s", size, strerror((int)-put));
+	cr_assert_eq(weka_close_file(client, &attr.handle), 0);
+	cr_assert_eq(weka_read_file(client, "/large", &got, &n), 0);
+	cr_assert(memcmp(got, bytes, n) == 0 && n == (put > 0 ? size : 1));
+	free(got);
+	cr_assert_eq(weka_unlink(client, "/large"), 0);
+}
+
+Test(app_pair, large_write_goes_on_with_one_drive)
+{
+	const size_t most = 800u * 4096;
+	char *bytes = malloc(most);
+
+	for (uint32_t round = 0; round < 3; round++) {
+		memset(bytes, (int)(round + 1), most);
+		for (size_t size = 740u * 4096; size < most; size += 5u * 4096)
+			write_large(bytes, size);
+		if (round == 0)
+			sim_drive_faults(sim[0],
+					 &(struct sim_faults){ .write_error_ppm = 1000000 });
+	}
+	free(bytes);
+}
+
 /* A write, a punch or a cut that changes a part of a block is merged with the old one. */
 static void change_all(char *shadow, uint32_t round)
 {

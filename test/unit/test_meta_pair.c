@@ -522,11 +522,9 @@ Test(meta_pair, larger_drive_is_added_after_one_that_failed)
 
 static void header(uint32_t zone, enum meta__zone_kind kind, uint32_t twin)
 {
-	const struct meta__zone_seen head = { .zone = zone,
-					      .kind = kind,
-					      .incarnation = 9,
-					      .twin = twin + 1,
-					      .pair = 1 };
+	const struct meta__zone_seen head = {
+		.zone = zone, .kind = kind, .incarnation = 9, .twin = twin + 1, .pair = 1
+	};
 
 	for (uint32_t copy = 0; copy < 2; copy++)
 		meta__zone_build(&head, r.m->uuid,
