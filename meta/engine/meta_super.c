@@ -210,9 +210,9 @@ bool meta__geo_zone_roots(const struct meta__geo *g, uint32_t zone)
 bool meta__geo_roots_on(const struct meta__geo *g, uint32_t copy, uint32_t drive)
 {
 	ASSERT(copy < 2);
-	ASSERT(g->root_zones <= META__ROOT_ZONES_MAX);
 	if (g->root_zone[copy][0] == 0)
 		return META_BADDR_DRIVE(g->root_area[copy]) == drive;
+	ASSERT(g->root_zones <= META__ROOT_ZONES_MAX); /* root_zones_are_sane() */
 	for (uint32_t i = 0; i < g->root_zones; i++)
 		if (g->root_zone[copy][i] && drive_of_zone(g, g->root_zone[copy][i] - 1) == drive)
 			return true;

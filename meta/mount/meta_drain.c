@@ -512,17 +512,17 @@ static bool roots_drop(struct meta *m, uint32_t copy)
 
 static void roots_leave(struct meta *m, uint32_t drive)
 {
+	const bool cannot = m->boot->drain.cannot ||
+			    m->zones->geo.root_zones > META__ROOT_ZONES_MAX; /* so they stay */
 	bool all = true;
 
 	ASSERT(drive == META_DRIVES_MAX || !meta__drive_serves(m, drive));
 	for (uint32_t copy = 0; copy < 2; copy++)
-		if (must_move(m, copy, drive) && !m->boot->drain.cannot)
+		if (must_move(m, copy, drive) && !cannot)
 			all &= roots_take(m, copy);
 		else
 			all &= roots_drop(m, copy);
-	if (m->boot->drain.cannot)
-		return;
-	if (all)
+	if (all && !cannot)
 		roots_begin(m, drive);
 }
 

@@ -629,3 +629,29 @@ Test(meta_pair, zone_is_freed_while_its_twins_header_is_written)
 	is_whole();
 	rig_end(&r);
 }
+
+/* More zones than a superblock can name: the drive with roots stays lost, and all else goes on. */
+Test(meta_pair, roots_that_fit_no_zones_stay)
+{
+	rig_make(&r, 1, 3, 4 * DRIVE_BYTES, 256, true);
+	r.conf.copies = 2;
+	r.copied = true;
+	memset(fill_of, 0, sizeof(fill_of));
+	memset(unsure, 0, sizeof(unsure));
+	cr_assert_eq(rig_format(&r), 0, "%s", meta_error(r.m));
+	put_some(40);
+	r.dead = 1u << 0;
+	wreck(0);
+	put_some(40);
+	for (uint32_t n = 0; n < 50; n++)
+		rig_idle(&r);
+	cr_assert(stat_of(0).lost);
+	cr_assert_eq(thin_zones(), 0);
+	is_whole();
+	rig_power_cut(&r);
+	r.conf.drive[0].nblocks = 0;
+	cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
+	put_some(40);
+	is_whole();
+	rig_end(&r);
+}
