@@ -323,18 +323,20 @@ Test(meta_damage, page_on_a_drive_that_has_failed_is_listed_as_unreachable)
 Test(meta_damage, page_that_was_good_a_moment_ago_is_listed)
 {
 	const uint64_t page = cold_page();
+	uint32_t met = 0;
 
-	for (uint32_t i = 0; scrub->page[0].baddr != page; i++) {
+	for (uint32_t i = 0; scrub->page[0].baddr != page || scrub->page[0].fails; i++) {
 		cr_assert_lt(i, 1000000);
 		(void)step(true);
 	}
 	r.bad_reads = 1u << META_BADDR_DRIVE(page);
-	cr_assert_eq(get("/a/f"), -EIO);
-	cr_assert_eq(get("/a/f"), -EIO);
+	for (uint32_t i = 0; i < 5; i++)
+		cr_assert_eq(get("/a/f"), -EIO);
 	meta_scrub_unreachable(scrub, r.bad_reads);
 	errands();
-	cr_assert_gt(stat().unreachable_pages, 0);
-	cr_assert(list(0));
+	for (bool more = list(0); more; more = list(entry.next))
+		met += entry.baddr == page;
+	cr_assert_eq(met, 1);
 }
 
 Test(meta_damage, page_that_is_good_again_is_not_listed)
