@@ -477,6 +477,8 @@ struct meta__drain {
 	uint32_t free_count, free_total, coming;
 };
 
+#define HEAD_LOST 0xffu /* in head_kind[]: content of the zone not known yet */
+
 struct meta__boot {
 	int status;                   /* -EAGAIN while in progress */
 	char note[160];               /* the first thing that was not whole, and not needed; "" */

@@ -220,6 +220,8 @@ static void do_without(struct meta *m, struct meta__super *s)
 	for (uint32_t d = 0; d < s->ndrives; d++) {
 		if (s->drive_state[d] == DRIVE_GONE)
 			continue;
+		if (s->drive_state[d] == DRIVE_LOST)
+			m->conf.drive[d].missing = false; /* it is missed no more than others */
 		if (s->drive_state[d] == DRIVE_LOST || meta__drives_given(m, d)) {
 			present += s->drive_state[d] != DRIVE_LOST;
 			count += s->drive_state[d] == DRIVE_LOST;
@@ -295,6 +297,7 @@ static int unread(struct meta *m)
 		meta__boot_note(m, "drive %u: %s; it was taken out of the store", d,
 				b->unread_why[d]);
 		m->conf.drive[d] = (struct meta_drive_info){ 0 };
+		m->dead &= ~(1ull << d); /* no loss: meta_pair.c (4) */
 	}
 	return 0;
 }
@@ -361,6 +364,8 @@ static bool is_told(const struct meta *m, uint32_t drive)
 	const struct meta__boot *b = m->boot;
 
 	ASSERT(drive < b->next.ndrives);
+	if (b->super.drive_state[drive] == DRIVE_LOST)
+		return false; /* meta_pair.c (4) */
 	return m->conf.drive[drive].nblocks && b->next.drive_state[drive] != DRIVE_LOST &&
 	       (!b->write_gone || b->next.drive_state[drive] == DRIVE_GONE);
 }

@@ -36,8 +36,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define HEAD_LOST 0xffu /* in head_kind[]: content of the zone not known yet */
-
 static void no_head(struct meta *m, uint32_t zone)
 {
 	struct meta__boot *b = m->boot;

@@ -79,6 +79,8 @@ static void take(struct meta *m, uint32_t first, uint32_t twin, uint64_t pair)
 	if (owner != META__ZONE_NONE && owner != first)
 		(void)meta__unpair(m, owner);
 	meta__pair(m, first, twin, pair);
+	if (is_unknown(m, first) && b->head_kind[first] == META__ZONE_TWIN)
+		b->head_kind[first] = HEAD_LOST; /* it was that in an earlier life */
 	if (is_unknown(m, twin))
 		b->head_kind[twin] = META__ZONE_TWIN;
 }

@@ -137,11 +137,19 @@ static void die(struct rig *r, struct meta_io *io)
 	meta_io_done(r->m, io);
 }
 
+/* The write is reached from which on drives are dead, or take no writes. */
+static void strike(struct rig *r)
+{
+	if (!r->dies_at || r->writes < r->dies_at)
+		return;
+	r->dead |= r->dying;
+	r->bad_writes |= r->failing;
+}
+
 static void complete(struct rig *r, struct meta_io *io)
 {
 	io->status = 0;
-	if (r->dies_at && r->writes >= r->dies_at)
-		r->dead |= r->dying;
+	strike(r);
 	if (r->dead >> io->drive & 1) {
 		die(r, io);
 		return;
@@ -159,7 +167,7 @@ static void complete(struct rig *r, struct meta_io *io)
 		memcpy(io->buf, r->view[io->drive] + io->block * 4096, (size_t)io->nblocks * 4096);
 		break;
 	case META_IO_WRITE:
-		if (r->fail_at && r->writes >= r->fail_at)
+		if ((r->fail_at && r->writes >= r->fail_at) || r->bad_writes >> io->drive & 1)
 			io->status = -EIO;
 		if (write_is_bad(r, io)) {
 			io->status = -EIO;
@@ -452,9 +460,8 @@ static void block_write(struct rig *r, uint64_t baddr, void *block)
 	};
 
 	write_begin(r, &io);
-	if (r->dies_at && r->writes >= r->dies_at)
-		r->dead |= r->dying;
-	if (r->copied && r->dead >> io.drive & 1) {
+	strike(r);
+	if (r->copied && (r->dead | r->bad_writes) >> io.drive & 1) {
 		write_lost(r, &io);
 		r->data_failed |= !meta_drive_failed(r->m, io.drive);
 	} else {
@@ -495,7 +502,7 @@ static const uint8_t *data_at(const struct rig *r, uint64_t baddr)
 	const uint64_t twin = meta_twin_of(t, baddr);
 	uint32_t d = META_BADDR_DRIVE(baddr);
 
-	if (twin && !meta_twins_has(t, d)) {
+	if (twin && (!meta_twins_has(t, d) || (r->dead | r->bad_reads) >> d & 1)) {
 		baddr = twin;
 		d = META_BADDR_DRIVE(twin);
 	}
@@ -503,9 +510,21 @@ static const uint8_t *data_at(const struct rig *r, uint64_t baddr)
 	return (r->under[d] ? r->under[d] : r->view[d]) + META_BADDR_BLOCK(baddr) * 4096;
 }
 
-bool rig_is_data(struct rig *r, uint64_t baddr, uint64_t fill, uint32_t index, uint32_t crc)
+/* ... of which the checksum is this, if one is: then that of the other copy. */
+static const uint8_t *data_of(const struct rig *r, uint64_t baddr, uint32_t crc)
 {
 	const uint8_t *p = data_at(r, baddr);
+	const uint64_t twin = meta_twin_of(meta_twins(r->m), baddr);
+
+	if (crc32c(p, 4096) == crc || !twin ||
+	    !meta_twins_has(meta_twins(r->m), META_BADDR_DRIVE(twin)))
+		return p;
+	return r->view[META_BADDR_DRIVE(twin)] + META_BADDR_BLOCK(twin) * 4096;
+}
+
+bool rig_is_data(struct rig *r, uint64_t baddr, uint64_t fill, uint32_t index, uint32_t crc)
+{
+	const uint8_t *p = data_of(r, baddr, crc);
 	uint8_t block[4096];
 
 	fill_block(block, fill, index);
@@ -590,7 +609,7 @@ int rig_get(struct rig *r, const char *path, uint32_t *blocks, uint64_t *fill)
 			const uint64_t baddr = runs[i].baddr + k;
 
 			if (at == 0)
-				memcpy(fill, data_at(r, baddr), 8);
+				memcpy(fill, data_of(r, baddr, crcs[at]), 8);
 			if (at == 0)
 				*fill /= 1000;
 			if (!rig_is_data(r, baddr, *fill, at, crcs[at]))

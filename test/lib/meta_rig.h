@@ -48,7 +48,9 @@ struct rig {
 	uint32_t bad_heads;   /* ... the first header of which, and nothing else, is not written, */
 	uint32_t dead;        /* ... that are dead: nothing is done there any more, */
 	uint32_t dying;       /* ... that are from the write `dies_at` on,        */
+	uint32_t failing;     /* ... that take no writes from there on,           */
 	uint64_t dies_at;     /* 0: none                                        */
+	uint32_t bad_writes;  /* ... that take no writes, */
 	uint32_t bad_flushes; /* ... that do not flush, */
 	uint32_t bad_reads;   /* ... of which nothing is read                          */
 	bool copied;          /* the store has two copies: a write of files to a dead drive fails */

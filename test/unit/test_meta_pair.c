@@ -274,6 +274,46 @@ Test(meta_pair, power_cuts_during_the_rebuild)
 	}
 }
 
+/* All that is asked of it by a mount ends as of a drive that is gone, from some write on. */
+Test(meta_pair, drive_that_dies_during_a_mount)
+{
+	for (uint32_t writes = 0; writes < 12; writes++) {
+		store(9, 3, writes % 2);
+		put_some(60);
+		rig_power_cut(&r);
+		r.dying = 1u << 1;
+		r.dies_at = r.writes + writes;
+		if (rig_mount(&r) != 0) {
+			rig_power_cut(&r);
+			cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
+		}
+		put_some(60);
+		rebuilt(1);
+		is_whole();
+		rig_end(&r);
+	}
+}
+
+/* It was rebuilt, and is still given to mounts, which cannot read it: no loss is left. */
+Test(meta_pair, dead_drive_that_is_gone_already_does_not_keep_another_from_being_lost)
+{
+	store(10, 4, true);
+	put_some(60);
+	r.dead = 1u << 1;
+	put_some(60);
+	rebuilt(1);
+	r.never = 0;
+	cr_assert_eq(rig_stop(&r), 0);
+	cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
+	put_some(20);
+	r.dead |= 1u << 2;
+	put_some(60);
+	cr_assert(stat_of(2).lost || stat_of(2).gone);
+	rebuilt(2);
+	is_whole();
+	rig_end(&r);
+}
+
 /* One after the other: each time the store is whole again before the next goes. */
 Test(meta_pair, all_drives_but_two_go_one_after_the_other)
 {
@@ -332,17 +372,37 @@ Test(meta_pair, one_of_two_drives_starts_alone_only_if_it_is_told_to)
 	rig_power_cut(&r);
 	r.conf.drive[0].missing = true;
 	cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
-	r.conf.drive[0].missing = false;
 	cr_assert_eq(meta_health(r.m), 0);
 	all_is_there();
 	put_some(60);
 	rig_power_cut(&r);
+	cr_assert_eq(rig_mount(&r), 0, "told once more: %s", meta_error(r.m));
+	cr_assert_eq(meta_health(r.m), 0);
+	all_is_there();
+	rig_power_cut(&r);
+	r.conf.drive[0].missing = false;
 	cr_assert_eq(rig_mount(&r), 0, "now it knows: %s", meta_error(r.m));
 	all_is_there();
 	rig_power_cut(&r);
 	r.conf.drive[0].nblocks = DRIVE_BYTES / 4096;
 	cr_assert_eq(rig_mount(&r), 0, "the other one is not believed: %s", meta_error(r.m));
 	cr_assert(stat_of(0).lost);
+	is_whole();
+	rig_end(&r);
+}
+
+Test(meta_pair, drive_that_was_missing_is_asked_for_nothing)
+{
+	store(8, 3, true);
+	put_some(60);
+	rig_power_cut(&r);
+	r.conf.drive[1].nblocks = 0;
+	cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
+	r.conf.drive[1].nblocks = DRIVE_BYTES / 4096;
+	r.never = 1u << 1; /* meta_pair.c (4) */
+	put_some(20);
+	rebuilt(1);
+	r.never = 0;
 	is_whole();
 	rig_end(&r);
 }
