@@ -627,13 +627,15 @@ bool meta__boot_turn(struct meta *m);
 bool meta__boot_run(struct meta *m, int *rc); /* the stages that may run; true: one waits */
 void meta__boot_io_done(struct meta *m, struct meta__io *x);
 bool meta__collect_turn(struct meta *m);
+void meta__collect_look_drains(struct meta *m);
 bool meta__collect_hopes(const struct meta *m);
 /* Is it emptying zones right now?  Then a checkpoint had better wait for it. */
 bool meta__collect_busy(const struct meta *m);
 bool meta__collect_idle(const struct meta *m); /* nothing of it is under way */
 void meta__collect_io_done(struct meta *m, struct meta__io *x);
 bool meta__gc_turn(struct meta *m);
-void meta__gc_look_even(struct meta *m); /* are drives equally full? at the next checkpoint */
+void meta__gc_look_drains(struct meta *m); /* another drive is to be emptied now */
+void meta__gc_look_even(struct meta *m);   /* are drives equally full? at the next checkpoint */
 void meta__gc_stat(const struct meta *m, struct meta_statfs *out);
 bool meta__gc_hopes(const struct meta *m); /* will it win zones, without anything deleted? */
 bool meta__gc_busy(const struct meta *m);  /* it is emptying zones */

@@ -113,6 +113,7 @@ static int change_supers(struct meta *m)
 		recorded(m, dr->drive);
 	b->drain.asked = 0;
 	b->drain.epoch = 0;
+	meta__gc_look_drains(m); /* a drain waited while another drive was lost */
 	meta__drives_end(m, 0);
 	return 0;
 }

@@ -461,10 +461,12 @@ void meta__drives_end(struct meta *m, int status)
 	if (!status)
 		return;
 	b->set_tried = max_u64(b->set_tried, b->next.set);
-	if (b->next.ndrives > m->conf.ndrives)
+	if (b->next.ndrives > m->conf.ndrives) {
 		m->conf.drive[m->conf.ndrives] = (struct meta_drive_info){ 0 };
-	else
+		m->dead &= ~(1ull << m->conf.ndrives); /* the next one to be added is another */
+	} else {
 		meta__drain_failed(m);
+	}
 }
 
 /* A check counts the zones that there were when it began. */

@@ -250,6 +250,12 @@ static bool pick_drained(struct meta *m)
 	return false;
 }
 
+void meta__collect_look_drains(struct meta *m)
+{
+	ASSERT(m->mounted);
+	m->collect->drain_epoch = UINT64_MAX;
+}
+
 bool meta__drain_moves(const struct meta *m)
 {
 	const struct meta__collect *c = m->collect;

@@ -209,6 +209,13 @@ static uint64_t look_gap(struct meta *m)
 	return most - least;
 }
 
+void meta__gc_look_drains(struct meta *m)
+{
+	ASSERT(m->mounted);
+	m->gc->drain_epoch = UINT64_MAX;
+	meta__collect_look_drains(m);
+}
+
 void meta__gc_look_even(struct meta *m)
 {
 	m->gc->even_next = m->gc->even_pause = 0;

@@ -559,6 +559,26 @@ Test(meta_pair, drive_that_is_pulled_while_it_is_added_or_the_store_starts)
 }
 
 /* The first one that was to be added could not be written; the next one has more zones. */
+/* Found by loss, seed 182. */
+Test(meta_pair, drive_is_lost_after_another_one_died_while_it_was_added)
+{
+	uint32_t added;
+
+	store(1, 3, true);
+	put_some(60);
+	added = rig_drive(&r, DRIVE_BYTES, true);
+	r.dead = 1u << added;
+	cr_assert_eq(rig_drive_add(&r, added), -EIO);
+	cr_assert_eq(meta_health(r.m), 0, "%s", meta_error(r.m));
+	r.conf.ndrives = added;
+	r.dead = 1u << 1;
+	cr_assert(meta_drive_failed(r.m, 1));
+	put_some(60);
+	rebuilt(1);
+	is_whole();
+	rig_end(&r);
+}
+
 Test(meta_pair, larger_drive_is_added_after_one_that_failed)
 {
 	uint32_t added;
@@ -622,6 +642,32 @@ Test(meta_pair, roots_where_a_pair_was_have_no_twin)
 }
 
 /* Roots wait for the checkpoint, which waits for the log, which waits until the loss is known. */
+/* Found by loss, seed 70. */
+Test(meta_pair, drain_that_waited_for_a_lost_drive_goes_on_by_itself)
+{
+	uint32_t drains = 0;
+
+	for (uint64_t seed = 1; seed <= 40; seed++) {
+		store(seed, 5, seed % 2);
+		put_some(60);
+		cr_assert_eq(meta_drive_drain(r.m, 4), 0);
+		for (uint32_t n = 0; n < seed % 20; n++)
+			(void)rig_step(&r);
+		rig_power_cut(&r);
+		r.conf.drive[0].nblocks = 0;
+		cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
+		drains += stat_of(4).draining;
+		rebuilt(0);
+		for (uint32_t n = 0; n < 300 && stat_of(4).draining; n++)
+			rig_idle(&r);
+		cr_assert(!stat_of(4).draining, "seed %llu: %u zones", (unsigned long long)seed,
+			  stat_of(4).zones_used);
+		is_whole();
+		rig_end(&r);
+	}
+	cr_assert(drains > 5, "%u", drains);
+}
+
 Test(meta_pair, drive_is_lost_while_roots_wait_to_be_moved)
 {
 	uint32_t waits = 0;
