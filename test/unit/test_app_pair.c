@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DRIVES = 2, DRIVE_BLOCKS = 16384, FILES = 60 };
+enum { DRIVES = 2, DRIVE_BLOCKS = 16384, FILES = 60, SPOILS = 6 };
 
 static struct sim_power power[DRIVES];
 static struct sim_drive *sim[DRIVES];
@@ -213,9 +213,14 @@ static void change_all(char *shadow, uint32_t round)
 	}
 }
 
+/* Each time other blocks: one that is mended and spoilt again would count as damaged, as it should
+ * (meta_scrub_heal.c (3)). */
 static void spoil(struct sim_drive *drive)
 {
-	for (uint64_t block = 600; block < DRIVE_BLOCKS - 600; block++)
+	static uint32_t times;
+
+	cr_assert_lt(times, SPOILS);
+	for (uint64_t block = 600 + times++; block < DRIVE_BLOCKS - 600; block += SPOILS)
 		sim_drive_flip(drive, block * 4096 + 100 + block % 3000, 3);
 }
 
