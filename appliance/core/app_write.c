@@ -3,8 +3,9 @@
  * A write of a piece of a file, at an offset or at the end, from request to reply.
  *
  *   ACCEPTED --lock--> LOCKED --plan--> FILE_KNOWN --plan--> EDGE_KNOWN --old block--> EDGE_READ
- *                                                                ^                         |
- *                                                                +--- the last block, too -+
+ *                                         |                  ^ ^                         |
+ *                                         '--> STARVED ------' |                         |
+ *                                                              +--- the last block, too ---+
  *                                                                                          |
  *   LOGGED <--store-- ON_DRIVES <--drives-- PLACED <--blocks-- PULLED <--pull-- EDGES_DONE <+
  *      ^                                                          |
@@ -32,6 +33,9 @@
  *      are unchanged when the store applies this.  Other writes do not care if the file
  *      is made longer meanwhile: bytes after its end are zeros until a write changes them.
  *  (2) nruns > 0 exactly while blocks were taken and not yet given to the store.
+ *  (3) While it waits for staging it holds no read epoch: staging may be full of writes that wait
+ *      for zones, and zones are free when older epochs have ended.  When it has its place the old
+ *      block is looked up again, for collection may have moved it.
  */
 #include "appliance/core/app_mend.h"
 #include "appliance/core/app_op.h"
@@ -46,6 +50,7 @@ enum write_at {
 	WRITE_ACCEPTED,
 	WRITE_LOCKED,
 	WRITE_FILE_KNOWN,
+	WRITE_STARVED,
 	WRITE_EDGE_KNOWN,
 	WRITE_EDGE_READ,
 	WRITE_EDGES_DONE,
@@ -252,6 +257,19 @@ static int know_file(struct app_op *op)
 	return 0;
 }
 
+/* (3) False: it waits, and begins again at WRITE_STARVED. */
+static bool take_staging(struct app_op *op)
+{
+	ASSERT(op->locked && !op->buf && op->nblocks > 0); /* (1) */
+	op->buf = app_take(op, op->nblocks * BLOCK_SIZE);
+	if (likely(op->buf))
+		return true;
+	app_read_end(op);
+	op->at = WRITE_STARVED;
+	ASSERT(!op->buf); /* (3) */
+	return false;
+}
+
 /* The old block comes into its place; true: it is there, or was never anywhere. */
 static bool read_edge(struct app_op *op)
 {
@@ -440,6 +458,8 @@ enum app_next app_write_step(struct app_op *op)
 		if (err)
 			return app_op_end(op, err);
 		op->at = WRITE_EDGE_KNOWN;
+		if (!take_staging(op))
+			return APP_WAIT;
 		if (edge_block(op) > 0 && edge_is_partial(op) && !plan_block(op, edge_block(op)))
 			return APP_WAIT;
 		wk_fallthrough;
@@ -447,10 +467,6 @@ enum app_next app_write_step(struct app_op *op)
 	case WRITE_EDGE_KNOWN: /* op->meta keeps the old block from being reused */
 		if (op->meta.status)
 			return app_op_end(op, op->meta.status);
-		if (!op->buf)
-			op->buf = app_take(op, op->nblocks * BLOCK_SIZE);
-		if (!op->buf)
-			return APP_WAIT;
 		op->at = WRITE_EDGE_READ;
 		if (!read_edge(op))
 			return APP_WAIT;
@@ -487,6 +503,13 @@ enum app_next app_write_step(struct app_op *op)
 
 	case WRITE_LOGGED: /* the extent is durable: the client may be answered */
 		return logged(op);
+
+	case WRITE_STARVED: /* (3) */
+		op->at = WRITE_EDGE_KNOWN;
+		if (!take_staging(op))
+			return APP_WAIT;
+		return edge_is_partial(op) && !plan_block(op, edge_block(op)) ? APP_WAIT
+									      : APP_AGAIN;
 	}
 	UNREACHABLE();
 }
