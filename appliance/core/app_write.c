@@ -270,6 +270,30 @@ static bool take_staging(struct app_op *op)
 	return false;
 }
 
+static enum app_next file_known(struct app_op *op)
+{
+	int err = op->meta.status ? op->meta.status : know_file(op);
+
+	ASSERT(op->locked && !op->buf); /* (1) */
+	if (err)
+		return app_op_end(op, err);
+	op->at = WRITE_EDGE_KNOWN;
+	if (!take_staging(op))
+		return APP_WAIT;
+	if (edge_block(op) > 0 && edge_is_partial(op) && !plan_block(op, edge_block(op)))
+		return APP_WAIT;
+	return APP_AGAIN;
+}
+
+static enum app_next starved(struct app_op *op)
+{
+	ASSERT(!op->buf && op->edge == 0); /* (3) */
+	op->at = WRITE_EDGE_KNOWN;
+	if (!take_staging(op))
+		return APP_WAIT;
+	return edge_is_partial(op) && !plan_block(op, edge_block(op)) ? APP_WAIT : APP_AGAIN;
+}
+
 /* The old block comes into its place; true: it is there, or was never anywhere. */
 static bool read_edge(struct app_op *op)
 {
@@ -453,16 +477,7 @@ enum app_next app_write_step(struct app_op *op)
 		wk_fallthrough;
 
 	case WRITE_FILE_KNOWN:
-		ASSERT(op->locked && !op->buf); /* (1) */
-		err = op->meta.status ? op->meta.status : know_file(op);
-		if (err)
-			return app_op_end(op, err);
-		op->at = WRITE_EDGE_KNOWN;
-		if (!take_staging(op))
-			return APP_WAIT;
-		if (edge_block(op) > 0 && edge_is_partial(op) && !plan_block(op, edge_block(op)))
-			return APP_WAIT;
-		wk_fallthrough;
+		return file_known(op);
 
 	case WRITE_EDGE_KNOWN: /* op->meta keeps the old block from being reused */
 		if (op->meta.status)
@@ -504,12 +519,8 @@ enum app_next app_write_step(struct app_op *op)
 	case WRITE_LOGGED: /* the extent is durable: the client may be answered */
 		return logged(op);
 
-	case WRITE_STARVED: /* (3) */
-		op->at = WRITE_EDGE_KNOWN;
-		if (!take_staging(op))
-			return APP_WAIT;
-		return edge_is_partial(op) && !plan_block(op, edge_block(op)) ? APP_WAIT
-									      : APP_AGAIN;
+	case WRITE_STARVED:
+		return starved(op);
 	}
 	UNREACHABLE();
 }

@@ -279,7 +279,7 @@ static void print_format(const struct ctl *c, const struct drive_set *b)
 		printf("each block is on two drives: one drive may be lost while the store serves, "
 		       "and half of the capacity is for files\n");
 	else
-		printf("each block is on one drive: if a drive fails, the files on it are lost%s\n",
+		printf("each block is on one drive: if it fails, its files are lost%s\n",
 		       b->count > 1 ? "; --protect mirror keeps two copies" : "");
 }
 

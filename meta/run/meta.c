@@ -109,8 +109,8 @@ static void suspect(struct meta *m, const struct meta_handle *file, uint64_t blo
 static void suspect_page(struct meta *m, const struct meta__page_want *page,
 			 const struct meta_key *key)
 {
-	ASSERT(!m->scrub || m->mounted);
-	if (m->scrub)
+	ASSERT(page->level < META_PAGE_LEVELS_MAX);
+	if (m->scrub && m->mounted)
 		meta__suspect_page(m->scrub, page, key);
 }
 

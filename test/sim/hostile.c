@@ -19,6 +19,7 @@
 #include "test/sim/sim_world.h"
 #include "appliance/core/app_op.h"
 #include "base/log.h"
+#include "base/log_ring.h"
 #include "base/num.h"
 
 #include <errno.h>
@@ -327,8 +328,10 @@ static bool attack_all(uint64_t seed, uint64_t capsules)
 
 int main(int argc, char **argv)
 {
+	static struct log_ring ring;
 	struct sim_args args = sim_args(argc, argv, "capsules", 500000, 20000000);
 
+	log_keep(&ring);
 	log_level_set(LOG_ERROR); /* that sessions are refused is what this is about */
 	if (!attack_all(args.seed, args.count)) {
 		printf("not ok seed %llu, after %llu capsules: %s\n", (unsigned long long)args.seed,

@@ -254,7 +254,7 @@ static void own_args(struct hostile *h, struct fab_call *call)
 		call->args.symlink.name = own_name(h, true);
 		return;
 	default: /* XATTR_GET, XATTR_SET, XATTR_DEL, UNDRAIN, and what names nothing */
-		if (call->type >= FAB_XATTR_GET)
+		if (call->type >= FAB_XATTR_GET && call->type < FAB_LOG)
 			call->args.xattr.name = own_name(h, false);
 		if (call->type == FAB_XATTR_SET)
 			call->args.xattr.flags = below(h, 3);

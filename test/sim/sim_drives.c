@@ -39,17 +39,36 @@ static void hurry(struct sim_world *w, bool on, struct sim_faults was[SIM_DRIVES
 
 /* ---- a start ------------------------------------------------------------------------------ */
 
-/* Its store has let it go. */
+/* The newest set of drives that any superblock names. */
+static struct meta_set newest_set(const struct sim_world *w)
+{
+	struct meta_set newest = { 0 }, set;
+
+	for (uint32_t d = 0; d < w->sims; d++)
+		for (uint32_t i = 0; i < 2; i++) {
+			const uint64_t end = i ? sim_drive_bytes(w->sim[d]) - BLOCK_SIZE : 0;
+
+			if (meta_super_set(sim_drive_durable(w->sim[d]) + end, &set) &&
+			    set.number > newest.number)
+				newest = set;
+		}
+	return newest;
+}
+
+/* Its store has let it go: it need not know that itself. */
 static bool is_gone(const struct sim_world *w, uint32_t d)
 {
 	const uint8_t *image = sim_drive_durable(w->sim[d]);
 	const uint64_t end[2] = { 0, sim_drive_bytes(w->sim[d]) - BLOCK_SIZE };
+	const struct meta_set newest = newest_set(w);
 	uint8_t uuid[16];
 	uint32_t place;
 	bool gone[2] = { false, false };
 
 	for (uint32_t i = 0; i < 2; i++)
-		(void)meta_super_place(image + end[i], uuid, &place, &gone[i]);
+		if (meta_super_place(image + end[i], uuid, &place, &gone[i]) &&
+		    place < newest.ndrives)
+			gone[i] |= newest.gone[place];
 	return gone[0] || gone[1];
 }
 
