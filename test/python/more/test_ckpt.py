@@ -291,6 +291,8 @@ weka.ckpt.save(client, sys.argv[1], state)
         child.wait()
         child.stdout.close()
         names = shm.listdir(top)
+        if not names:  # listed while the rename that was under way moved it: it is over now
+            names = shm.listdir(top)
         if "a" in names:
             assert len(weka.ckpt.load(shm, top + "/a")) == 100
             shm.rmtree(top + "/a")
