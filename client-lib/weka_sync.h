@@ -126,7 +126,8 @@ WEKA_MUST_CHECK int weka_damaged(struct weka_client *client, uint64_t from, char
 
 /*
  * Returns a page of the last lines of the appliance's log, likewise; `from` is 0 for the oldest
- * line that it keeps, then "next" of the page before.  A page without lines is the last for now.
+ * line that it keeps, then "next" of the page before.  A page without lines says that
+ * all lines have been read; later lines begin at its "next".
  */
 WEKA_MUST_CHECK int weka_log(struct weka_client *client, uint64_t from, char **text);
 

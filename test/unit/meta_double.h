@@ -526,7 +526,7 @@ static inline void d_step(void)
 		;
 }
 
-/* What a plan said that could not go on: true: run it again. */
+/* A plan returned err.  Returns true if it could not continue yet and must run again. */
 static inline bool d_again(struct meta_op *op, int err)
 {
 	if (err != -EAGAIN && err != -EBUSY)

@@ -123,7 +123,7 @@ Test(app_dataset_odd, a_tar_that_changes_meanwhile_is_stale_and_not_damaged)
 
 /* ---- names in a manifest ------------------------------------------------------------------- */
 
-/* Who may write below WEKA_DATASETS may put anything there. */
+/* A client with the right to write below WEKA_DATASETS can put any bytes into a manifest. */
 Test(app_dataset_odd, a_nul_in_a_path_of_a_manifest_is_refused)
 {
 	struct weka_sample sample;

@@ -3,6 +3,7 @@
  * A store of two copies under the appliance whole but for main(): one of its drives refuses writes,
  * or reads, or has other bytes, and no client sees anything of that.
  */
+#include "appliance/core/app_op.h"
 #include "appliance/media/app_lines.h"
 #include "test/lib/app_rig.h"
 #include "test/lib/sim_nvme.h"
@@ -119,14 +120,22 @@ static struct app_core_stat stat_now(void)
 	return stat;
 }
 
+/* Does the store go on without this drive? */
+static bool is_lost(uint32_t drive)
+{
+	return !meta_twins_has(rig.run.core->twins, drive);
+}
+
 Test(app_pair, drive_that_refuses_writes_is_left)
 {
 	put_all(1);
 	sim_drive_faults(sim[1], &(struct sim_faults){ .write_error_ppm = 1000000 });
 	put_all(2);
 	get_all(2);
+	cr_assert(is_lost(1) && !is_lost(0));
 	put_all(3);
 	get_all(3);
+	cr_assert_eq(stat_now().damaged_files, 0);
 }
 
 Test(app_pair, drive_that_now_and_then_refuses_one_is_left)
@@ -137,6 +146,7 @@ Test(app_pair, drive_that_now_and_then_refuses_one_is_left)
 		put_all(round);
 		get_all(round);
 	}
+	cr_assert(is_lost(0) && !is_lost(1));
 }
 
 Test(app_pair, reads_that_fail_are_answered_from_the_second_copy)
@@ -184,6 +194,7 @@ Test(app_pair, large_write_goes_on_with_one_drive)
 			sim_drive_faults(sim[0],
 					 &(struct sim_faults){ .write_error_ppm = 1000000 });
 	}
+	cr_assert(is_lost(0) && !is_lost(1));
 	free(bytes);
 }
 

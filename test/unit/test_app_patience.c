@@ -220,7 +220,7 @@ Test(app_patience, what_cannot_help_is_kept_for_who_begins_anew)
 	cr_assert(!app_patience_park(&p, &io, 3 * NS_PER_S));
 }
 
-/* So is the data that clients write there: they send it again after the restart. */
+/* A write of a client's data waits like any other: the client sends it again after the restart. */
 Test(app_patience, data_that_a_drive_refuses_is_kept)
 {
 	struct app_patience p = { .limit_ns = NS_PER_S };

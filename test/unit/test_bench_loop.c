@@ -102,7 +102,7 @@ Test(bench_loop, costs_less_than_3_percent_of_a_microsecond)
 	cr_assert_leq(each, LIMIT, "%llu instructions each", (unsigned long long)each);
 }
 
-/* What the loop reports is what ended, all of it. */
+/* A file's name ends with its number in eight hexadecimal digits. */
 Test(bench_loop, names_files_by_hexadecimal_numbers)
 {
 	struct target_files f = { .dir = "dir", .first = 0x9ab, .count = 0xc0ffee, .bytes = 1 };

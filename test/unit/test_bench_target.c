@@ -58,15 +58,19 @@ static int do_files(struct rig *r, enum target_op op, uint64_t bytes, uint64_t r
 	return target_do(r->s, r->g);
 }
 
-static void whole_life(const char *kind, uint32_t threads, uint64_t bytes)
+/* Returns the bytes that were read back. */
+static uint64_t whole_life(const char *kind, uint32_t threads, uint64_t bytes)
 {
+	uint64_t got = 0;
 	struct rig r;
 
 	set_up(&r, kind, threads);
 	cr_assert_eq(do_files(&r, TARGET_PUT, bytes, 0), 0);
 	cr_assert_eq(do_files(&r, TARGET_READ, bytes, 0), 0);
-	for (uint32_t i = 0; i < 16; i++)
+	for (uint32_t i = 0; i < 16; i++) {
 		cr_assert_eq(r.g->io[i].got_bytes, bytes);
+		got += r.g->io[i].got_bytes;
+	}
 	cr_assert_eq(do_files(&r, TARGET_STAT, bytes, 0), 0);
 	cr_assert_eq(r.g->io[7].got_bytes, bytes);
 	snprintf(r.g->io[0].path, sizeof(r.g->io[0].path), "d");
@@ -77,63 +81,67 @@ static void whole_life(const char *kind, uint32_t threads, uint64_t bytes)
 	cr_assert_eq(do_files(&r, TARGET_REMOVE, bytes, 0), 0);
 	cr_assert_eq(do_files(&r, TARGET_READ, bytes, 0), -ENOENT);
 	tear_down(&r);
+	return got;
 }
 
 Test(bench_target, files_of_a_directory)
 {
-	whole_life("posix:", 0, 5000);
+	cr_assert_eq(whole_life("posix:", 0, 5000), 16 * 5000);
 }
 
 Test(bench_target, files_by_threads)
 {
-	whole_life("posix:", 3, 5000);
+	cr_assert_eq(whole_life("posix:", 3, 5000), 16 * 5000);
 }
 
 Test(bench_target, files_by_o_direct)
 {
-	whole_life("direct:", 0, 5000);
+	cr_assert_eq(whole_life("direct:", 0, 5000), 16 * 5000);
 }
 
 Test(bench_target, files_by_io_uring)
 {
-	whole_life("uring:", 0, 5000);
+	cr_assert_eq(whole_life("uring:", 0, 5000), 16 * 5000);
 }
 
 Test(bench_target, files_of_several_pieces)
 {
-	whole_life("direct:", 2, (9u << 20) + 5);
+	cr_assert_eq(whole_life("direct:", 2, (9u << 20) + 5), 16 * ((9u << 20) + 5));
 }
 
 Test(bench_target, files_of_several_pieces_by_io_uring)
 {
-	whole_life("uring:", 0, (3u << 20) + 5);
+	cr_assert_eq(whole_life("uring:", 0, (3u << 20) + 5), 16 * ((3u << 20) + 5));
 }
 
-static void ranges(const char *kind, uint32_t threads)
+/* Returns the bytes of the last range. */
+static uint64_t ranges(const char *kind, uint32_t threads)
 {
+	uint64_t got;
 	struct rig r;
 
 	set_up(&r, kind, threads);
 	cr_assert_eq(do_files(&r, TARGET_PUT, 16 * 10000, 0), 0);
 	cr_assert_eq(do_files(&r, TARGET_READ, 0, 10000), 0);
-	cr_assert_eq(r.g->io[15].got_bytes, 10000);
+	got = r.g->io[15].got_bytes;
 	cr_assert_eq(do_files(&r, TARGET_READ, 0, 10001), -ENODATA, "beyond the end");
 	tear_down(&r);
+	return got;
 }
 
 Test(bench_target, ranges_of_a_file)
 {
-	ranges("posix:", 0);
+	cr_assert_eq(ranges("posix:", 0), 10000);
 }
 
 Test(bench_target, ranges_by_o_direct)
 {
-	ranges("direct:", 2);
+	cr_assert_eq(ranges("direct:", 2), 10000);
 }
 
 Test(bench_target, uring_ranges)
 {
-	ranges("uring:", 0);
+	cr_assert_eq(ranges("uring:", 0), 10000);
 }
 
 static void notices_another_file(const char *kind)

@@ -62,7 +62,7 @@ static void turns(int count)
 		fab_rig_control(&rig);
 }
 
-/* What the appliance has to say, up to its end; "" and *eof when it just closed. */
+/* Reads up to the end of the stream.  Sets *eof if the appliance has closed it. */
 static ssize_t hear(int fd, void *out, size_t size, bool *eof)
 {
 	ssize_t got, all = 0;

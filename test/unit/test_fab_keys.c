@@ -98,7 +98,7 @@ Test(fab_keys, secrets_do_not_go_by_other_names)
 	end(conn, NULL);
 }
 
-/* Returns what who comes again is told. */
+/* Returns the status of the connection that is opened after the key was revoked. */
 static int revoke_while_served(const char *transport, bool anew)
 {
 	struct fab_grant a = fab_rig_grant("alice", 1, "", true),
@@ -387,14 +387,14 @@ Test(fab_keys, a_handle_is_good_for_the_client_it_was_given_to_only)
 	cr_assert_not(opens(&colleague, &sealed, &h));
 	cr_assert_not(opens(&bob, &sealed, &h));
 	cr_assert_not(opens(&nameless, &sealed, &h));
-	/* Nor as the appliance itself names it. */
+	/* Sessions whose handles are sealed refuse the appliance's own, unsealed handle. */
 	cr_assert_not(opens(&all, &sealed, &h));
 	cr_assert_not(opens(&alice, &h, &h));
-	/* Who gives no id has no next session. */
+	/* A client without an id cannot use its handles in a later session. */
 	sealed = fab_handle_seal(&nameless, &h);
 	cr_assert(opens(&nameless, &sealed, &h));
 	cr_assert_not(opens(&nameless_again, &sealed, &h));
-	/* Who may do everything gets them as they are. */
+	/* A key with all rights gets unsealed handles. */
 	cr_assert(opens(&all, &h, &h));
 }
 
@@ -422,7 +422,7 @@ Test(fab_keys, a_handle_is_good_for_the_user_it_was_given_to_only)
 
 /* ---- rates ------------------------------------------------------------------------------- */
 
-/* Whoever asks whenever it may gets what the key says, whatever it did before. */
+/* A client that asks at every permitted moment gets exactly the key's rate, idle times included. */
 Test(fab_keys, a_key_gets_its_operations_a_second_and_no_more)
 {
 	const struct fab_rights rights = { .ops_per_s = 1000 };

@@ -300,7 +300,7 @@ Test(fab_lanes, a_number_is_its_last_owners)
 	end();
 }
 
-/* What its predecessor still holds counts, so that nobody has more than his share. */
+/* Lanes that a client's earlier session still holds count towards its share. */
 Test(fab_lanes, when_all_are_taken_a_successor_waits_for_the_place)
 {
 	begin("tcp");
@@ -565,7 +565,7 @@ Test(fab_lanes, a_recorded_hello_of_a_lane_is_worth_nothing)
 	end();
 }
 
-/* What must be zero says nothing else. */
+/* A session that joins no other must send zero as its lane. */
 Test(fab_lanes, who_joins_nobody_names_no_lane)
 {
 	struct fab_hello client, server;

@@ -197,7 +197,7 @@ Test(meta_pair, drive_that_dies_while_it_serves_loses_nothing_and_leaves)
 	}
 }
 
-/* What becomes of the drive that died, at the next mount. */
+/* What the next mount finds in place of the drive that died. */
 enum after { AFTER_MISSING, AFTER_STALE, AFTER_WRECKED, AFTERS };
 
 static void after(uint32_t drive, enum after how)
