@@ -55,6 +55,7 @@ def turn(rand, root, count):
         if size > 10:
             f.seek(size // 3)
             f.write(content(name, size)[size // 3:])
+            f.flush()  # a file without a name may be gone when it is closed, and take no more bytes
         os.unlink(path + ".moved")
         check_unnamed(f, name, size)
     os.mkdir(path + ".d")
