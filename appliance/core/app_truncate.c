@@ -90,6 +90,15 @@ static int cut(struct app_op *op)
 	return 0;
 }
 
+/* It waits for staging without a read epoch: app_write.c (3). */
+static enum app_next plan_again(struct app_op *op)
+{
+	ASSERT(op->locked && !op->buf);
+	app_read_end(op);
+	op->at = TRUNCATE_LOCKED;
+	return APP_WAIT;
+}
+
 static bool log_size(struct app_op *op)
 {
 	ASSERT(op->locked && op->nruns <= 1);
@@ -145,7 +154,7 @@ enum app_next app_truncate_step(struct app_op *op)
 		}
 		op->buf = app_take(op, BLOCK_SIZE);
 		if (!op->buf)
-			return APP_WAIT;
+			return plan_again(op);
 		op->at = TRUNCATE_READ;
 		iova = app_staging_iova(&op->core->staging, op->buf);
 		app_op_io(op, NVME_READ, op->runs, 1, op->buf, iova);

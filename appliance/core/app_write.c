@@ -3,9 +3,8 @@
  * A write of a piece of a file, at an offset or at the end, from request to reply.
  *
  *   ACCEPTED --lock--> LOCKED --plan--> FILE_KNOWN --plan--> EDGE_KNOWN --old block--> EDGE_READ
- *                                         |                  ^ ^                         |
- *                                         '--> STARVED ------' |                         |
- *                                                              +--- the last block, too ---+
+ *                       ^                |                     ^                         |
+ *                       +-- no staging --+                     +-- the last block, too --+
  *                                                                                          |
  *   LOGGED <--store-- ON_DRIVES <--drives-- PLACED <--blocks-- PULLED <--pull-- EDGES_DONE <+
  *      ^                                                          |
@@ -34,8 +33,8 @@
  *      is made longer meanwhile: bytes after its end are zeros until a write changes them.
  *  (2) nruns > 0 exactly while blocks were taken and not yet given to the store.
  *  (3) While it waits for staging it holds no read epoch: staging may be full of writes that wait
- *      for zones, and zones are free when older epochs have ended.  When it has its place the old
- *      block is looked up again, for collection may have moved it.
+ *      for zones, and zones are free when older epochs have ended.  So it gives its plan up, as a
+ *      read does [test_app_room:writes_that_wait_for_staging_keep_no_zone_from_being_free].
  */
 #include "appliance/core/app_mend.h"
 #include "appliance/core/app_op.h"
@@ -50,7 +49,6 @@ enum write_at {
 	WRITE_ACCEPTED,
 	WRITE_LOCKED,
 	WRITE_FILE_KNOWN,
-	WRITE_STARVED,
 	WRITE_EDGE_KNOWN,
 	WRITE_EDGE_READ,
 	WRITE_EDGES_DONE,
@@ -257,7 +255,7 @@ static int know_file(struct app_op *op)
 	return 0;
 }
 
-/* (3) False: it waits, and begins again at WRITE_STARVED. */
+/* False: it waits, and then looks the file up again (3). */
 static bool take_staging(struct app_op *op)
 {
 	ASSERT(op->locked && !op->buf && op->nblocks > 0); /* (1) */
@@ -265,7 +263,7 @@ static bool take_staging(struct app_op *op)
 	if (likely(op->buf))
 		return true;
 	app_read_end(op);
-	op->at = WRITE_STARVED;
+	op->at = WRITE_LOCKED;
 	ASSERT(!op->buf); /* (3) */
 	return false;
 }
@@ -283,15 +281,6 @@ static enum app_next file_known(struct app_op *op)
 	if (edge_block(op) > 0 && edge_is_partial(op) && !plan_block(op, edge_block(op)))
 		return APP_WAIT;
 	return APP_AGAIN;
-}
-
-static enum app_next starved(struct app_op *op)
-{
-	ASSERT(!op->buf && op->edge == 0); /* (3) */
-	op->at = WRITE_EDGE_KNOWN;
-	if (!take_staging(op))
-		return APP_WAIT;
-	return edge_is_partial(op) && !plan_block(op, edge_block(op)) ? APP_WAIT : APP_AGAIN;
 }
 
 /* The old block comes into its place; true: it is there, or was never anywhere. */
@@ -518,9 +507,6 @@ enum app_next app_write_step(struct app_op *op)
 
 	case WRITE_LOGGED: /* the extent is durable: the client may be answered */
 		return logged(op);
-
-	case WRITE_STARVED:
-		return starved(op);
 	}
 	UNREACHABLE();
 }
