@@ -66,7 +66,9 @@ tell() { # DIR BYTES: so many of its output are the program's own
 	for file in "$1"/report.*; do
 		[ ! -f "$file" ] || head -n 60 "$file"
 	done
-	head -c "$2" "$1/out" | grep -avE '^#[0-9]+[[:space:]]+(REDUCE|NEW|RELOAD|pulse|INITED)' | tail -n 60
+	# Of checks that passed only the one before a failure: it says how far the program had come.
+	head -c "$2" "$1/out" | grep -avE '^#[0-9]+[[:space:]]+(REDUCE|NEW|RELOAD|pulse|INITED)' |
+		awk '/^ok / { before = $0; next } before != "" { print before; before = "" } { print }' | tail -n 60
 	tail -c +$(($2 + 1)) "$1/out" | grep -a '^(stopped after '
 	for file in "$1"/crash-* "$1"/leak-* "$1"/timeout-* "$1"/oom-*; do
 		[ -f "$file" ] || continue

@@ -47,4 +47,15 @@ says "a report's first line" "heap-buffer-overflow"
 says "and its first frames" "#1 0x1 in parse"
 says "a large input's path" "crash-2: 3000 bytes"
 says "and that something failed" "0 passed, 1 failed"
+
+# Of a script with many checks: the one that failed, why, and the check before it.
+fuzzer script <<'FUZZ'
+i=0; while [ $i -lt 100 ]; do i=$((i + 1)); echo "ok number $i"; [ $i != 50 ] || printf 'not ok the port\n  it is: taken\n'; done
+exit 1
+FUZZ
+run script
+says "the check that failed is printed" "not ok the port"
+says "and why" "it is: taken"
+says "and how far the script had come" "ok number 50$"
+check "and nothing else" [ "$(grep -c 'ok number' "$DIR/said")" = 1 ]
 finish
