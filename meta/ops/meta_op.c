@@ -181,7 +181,8 @@ static int apply(struct meta *m, struct meta_op *op)
 	if (op->state & OP_FILLS || (lengthens && meta__tx_splits(m)))
 		rc = meta__space_ok(m);
 	else if (m->ops->passing && m->ops->grows)
-		rc = meta__space_ok(m) ? -ENOSPC : 0; /* XX */
+		/* No client waits for totals: without room, the next round tries again. */
+		rc = meta__space_ok(m) ? -ENOSPC : 0;
 	if (!rc)
 		rc = meta__tx_ready(m);
 	if (!rc)
