@@ -59,7 +59,7 @@ endif
 WARN    := -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wstrict-prototypes \
 	   -Wmissing-prototypes -Wpointer-arith -Wvla -Wimplicit-fallthrough -Werror
 # One build for all of a kind of machine: x86-64-v2 is every server since 2009, and has
-# the CRC32 instruction.  What gains from newer ones (ISA-L) chooses at run time.
+# the CRC32 instruction.  ISA-L, which gains from newer ones, chooses at run time.
 ARCH    := $(if $(filter x86_64%,$(shell $(CC) -dumpmachine 2>/dev/null)),-march=x86-64-v2 -mtune=generic)
 # PIC everywhere, since base/ and fabric/ are also in libweka-client.so; it costs nothing
 # where functions of one file may be inlined as in a program (-fno-semantic-interposition).
@@ -266,7 +266,7 @@ tidy: sealed
 sealed: $(all_libs)
 	$(run) sealed test/sealed.sh test/rooms.sh
 
-# What may include what, for test/tidy.sh: "folder or file=folders".
+# Prints the folders that each folder or file may include, for test/tidy.sh: "folder or file=folders".
 print-uses:
 	@printf '%s\n' $(foreach l,$(layers) appliance/ctl client-lib/mount bench test,'$(l)=$($(l)_uses)') \
 		$(foreach p,$(programs),$(foreach s,$($(p)_main) $($(p)_srcs),'$(s)=$($(p)_uses)'))

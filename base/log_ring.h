@@ -57,7 +57,8 @@ struct log_ring *log_kept(void);
 /* Adds a line; drops it if a line of an earlier round is still being written in its slot. */
 void log_ring_put(struct log_ring *ring, uint64_t wall_ns, enum log_level level, const char *text);
 
-/* Reads the first line that is kept with this number or a later one.  False: there is none yet. */
+/* Reads the first line that is kept with this number or a later one.  Returns false if there is no
+ * such line yet. */
 must_check bool log_ring_get(struct log_ring *ring, uint64_t number, struct log_ring_line *out);
 
 #endif

@@ -157,7 +157,7 @@ local function add_name(body, at, tree)
 	end
 end
 
--- Items of item_bytes each behind a count; more: what stands behind an item's name.
+-- Adds items of item_bytes each, behind a count.  more: adds the fields behind an item's name.
 local function add_items(body, tree, item_bytes, more)
 	local count = body(0, 4):le_uint()
 	tree:add_le(f.count, body(0, 4))
@@ -382,7 +382,7 @@ function weka.dissector(buffer, pinfo, root)
 	return buffer:len()
 end
 
--- Whoever begins with a hello or its answer is ours, on any port, for the whole stream.
+-- A connection that begins with a hello or its answer is ours, on any port, for the whole stream.
 weka:register_heuristic("tcp", function(buffer, pinfo, root)
 	if buffer:len() < 24 or not is_capsule(buffer, 0) then
 		return false

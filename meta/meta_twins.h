@@ -28,7 +28,7 @@ struct meta_twins {
 /* Stays where it is as long as the store. */
 const struct meta_twins *meta_twins(const struct meta *m);
 
-/* Returns the place of the second copy of a block; 0: there is none. */
+/* Returns the place of the second copy of a block, or 0 if it has no second copy. */
 static inline uint64_t meta_twin_of(const struct meta_twins *t, uint64_t baddr)
 {
 	const uint32_t d = META_BADDR_DRIVE(baddr);

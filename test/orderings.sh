@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause-Patent
-# test/orderings.py finds each mistake with labels of orderings, and nothing where there is none.
+# test/orderings.py finds each mistake with labels of orderings, and nothing in a correct file.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 : "${BUILD:=build}"

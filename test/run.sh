@@ -60,8 +60,8 @@ one() {
 	cat "$dir/line" # in one write, so that lines of programs at once do not mix
 }
 
-# Of a program that failed, what is needed to find out why, the most telling first: the machine may be
-# gone when somebody reads it.
+# Prints all that is needed to find out why a program failed, the most telling first: when somebody
+# reads it, the machine may be gone.
 tell() { # DIR BYTES: so many of its output are the program's own
 	for file in "$1"/report.*; do
 		[ ! -f "$file" ] || head -n 60 "$file"
@@ -92,7 +92,7 @@ poison() {
 	esac
 }
 
-# What a program of this stage is given.
+# Prints the arguments for a program of this stage.
 arguments() {
 	case "$STAGE" in
 	fuzz)

@@ -48,9 +48,9 @@ struct mlperf_workload {
 
 extern const struct mlperf_workload mlperf_workloads[];
 extern const uint32_t mlperf_workload_count;
-const struct mlperf_workload *mlperf_find(const char *name); /* NULL: there is none */
+const struct mlperf_workload *mlperf_find(const char *name); /* NULL: unknown */
 const char *mlperf_accelerator_name(enum mlperf_accelerator a);
-/* MLPERF_ACCELERATORS: there is none of that name. */
+/* Returns MLPERF_ACCELERATORS if no accelerator has this name. */
 enum mlperf_accelerator mlperf_find_accelerator(const char *name);
 /* Bytes a second that an accelerator takes when it never waits; of the columns that are read. */
 double mlperf_need(const struct mlperf_workload *w, enum mlperf_accelerator a);

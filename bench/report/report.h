@@ -15,7 +15,7 @@ struct report {
 /* 1 after a line on stderr.  report_free() also after that. */
 must_check int report_read(struct report *r, const char *path);
 void report_free(struct report *r);
-/* The same figure of the same target; NULL: there is none. */
+/* Returns the same figure of the same target, or NULL if the report lacks it. */
 const struct figure *report_find(const struct report *r, const struct figure *like);
 
 enum report_change { REPORT_WITHIN, REPORT_BETTER, REPORT_WORSE };

@@ -157,7 +157,7 @@ struct target_loop {
 	struct target_session *session;
 	struct target_group *groups; /* `depth` of them, with their ios */
 	uint32_t depth;
-	/* Makes the next group; false: there is none. */
+	/* Makes the next group.  Returns false after the last one. */
 	bool (*next)(void *ctx, struct target_group *g);
 	void *ctx;
 };

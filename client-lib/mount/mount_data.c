@@ -7,7 +7,7 @@
  * Invariants:
  *
  *  (1) A write's data stand at the start of its lease, with room for checksums after them.
- *  (2) A read is never longer than what its lease has room for.
+ *  (2) A read never asks for more bytes than fit into its lease.
  */
 #define _GNU_SOURCE /* SEEK_DATA */
 #include "client-lib/mount/mount.h"

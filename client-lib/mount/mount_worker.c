@@ -169,7 +169,7 @@ static void op_begin(struct mount_worker *w, struct mount_op *op, char *rest, ui
 		op_run(w, op);
 }
 
-/* Reads one request.  Returns 1, 0 when there is none, or -ENODEV after the unmount. */
+/* Reads one request.  Returns 1; 0 if none is waiting; or -ENODEV after the unmount. */
 static int read_one(struct mount_worker *w)
 {
 	struct mount_op *op = op_take(w);

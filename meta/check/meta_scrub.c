@@ -250,7 +250,7 @@ static bool take_copy(struct meta_scrub *s, uint32_t block)
 	return twin != 0;
 }
 
-/* Finds the next run to be read.  False: there is none in this chunk. */
+/* Finds the next run to be read.  Returns false if this chunk has no more. */
 static bool next_copy(struct meta_scrub *s, const struct meta__extent *x, uint32_t *block)
 {
 	ASSERT(!s->reading);

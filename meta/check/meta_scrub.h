@@ -205,14 +205,16 @@ void meta__scrub_name_seen(struct meta_scrub *s, const struct meta_key *key, con
 enum meta_scrub_next meta__scrub_name_step(struct meta_scrub *s);
 /* Begins to look for the path of an entry's file, for the list. */
 void meta__scrub_name_list(struct meta_scrub *s, uint32_t entry);
-/* The walk for names is over: the next of those that have none.  False: there is no more. */
+/* The walk for names is over: takes the next entry without a name.  Returns false after the
+ * last. */
 bool meta__scrub_name_none(struct meta_scrub *s);
 
 /* ---- meta_scrub_heal.c -------------------------------------------------------------- */
 
 must_check int meta__heal_init(struct meta_scrub *s);
 void meta__heal_fini(struct meta_scrub *s);
-/* Can this place be read?  And where is its other copy that can?  0: there is none. */
+/* Returns true if this place can be read; and the place of its other copy, or 0 if there is no
+ * other copy that can be read. */
 bool meta__heal_reaches(const struct meta_scrub *s, uint64_t baddr);
 uint64_t meta__heal_twin(const struct meta_scrub *s, uint64_t baddr);
 /* Before a place is read in doubt; and when it was good, or cannot be mended. */

@@ -43,11 +43,11 @@ uint32_t meta__groups_free(const struct meta *m);
 uint32_t meta__groups_total(const struct meta *m);
 uint32_t meta__groups_of(const struct meta *m, uint32_t zones);
 
-/* A read goes to the twin instead.  False: there is none that can be read. */
+/* Sends a read to the twin instead.  Returns false if no twin can be read. */
 must_check bool meta__io_turns(struct meta *m, struct meta__io *x);
-/* A write goes to the twin as well: x->twin. */
+/* Sends a write to the twin as well: x->twin. */
 must_check bool meta__io_doubles(struct meta *m, struct meta__io *x);
-/* One of the two is back.  False: the other is not. */
+/* One of the two has completed.  Returns false while the other is in flight. */
 must_check bool meta__io_joined(struct meta *m, struct meta__io *x);
 
 #endif

@@ -127,8 +127,8 @@ static bool keys_inside(const void *page, const struct meta__walk_level *l)
 	       (!l->has_high || meta__key_cmp(&last, &l->high) < 0);
 }
 
-/* Reads a page that is damaged, or cannot be read, once more: from its second copy.  Returns false
- * if there is none, or that was it. */
+/* Reads a page that is damaged or unreadable again, from its second copy.  Returns false if there
+ * is no second copy, or if it was read already. */
 static bool from_twin(struct meta *m, struct meta__walk *w)
 {
 	ASSERT(!w->reading);

@@ -67,7 +67,7 @@ check "all is there" is_all_there
 
 # ---- wrong bytes ---------------------------------------------------------------------------------------
 
-# Of one drive every block but its ends and headers is something else: whoever reads it gets the other copy.
+# Overwrites every block of one drive but its ends and headers: readers must get the other copy.
 spoil() { # FILE BYTE
 	/usr/bin/python3 - "$1" "$2" <<'EOF'
 import os, sys

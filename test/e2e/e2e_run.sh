@@ -33,7 +33,8 @@ says "and where the input is" "Test unit written to"
 says "and the input" "$(printf 'some input' | base64)"
 check "but nothing that only counts" [ "$(grep -c REDUCE "$DIR/said")" = 0 ]
 
-# A sanitizer's report is a file beside it, and longer than what is printed of the output.
+# A sanitizer's report is a file beside the output, and longer than the part of the output that is
+# printed.
 fuzzer report <<'FUZZ'
 report=$(echo "$ASAN_OPTIONS" | sed 's/.*log_path=\([^:]*\).*/\1/')
 echo '==9==ERROR: AddressSanitizer: heap-buffer-overflow' >$report.9
@@ -48,7 +49,7 @@ says "and its first frames" "#1 0x1 in parse"
 says "a large input's path" "crash-2: 3000 bytes"
 says "and that something failed" "0 passed, 1 failed"
 
-# Of a script with many checks: the one that failed, why, and the check before it.
+# For a script with many checks, run.sh prints the failed check, its reason, and the check before it.
 fuzzer script <<'FUZZ'
 i=0; while [ $i -lt 100 ]; do i=$((i + 1)); echo "ok number $i"; [ $i != 50 ] || printf 'not ok the port\n  it is: taken\n'; done
 exit 1

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
  * Superblocks, roots and zone headers from a drive.  An input is {which, bytes}; the checksum is
- * made right, so that the rest of the parser is reached.  What passes must be usable.
+ * made right, so that the rest of the parser is reached.  A structure that the parser accepts must
+ * be usable.
  */
 #include "base/num.h"
 #include "meta/meta_store.h"

@@ -113,12 +113,11 @@ image_of() { # NAME VERSION: one more image, without what an upgrade does not ne
 	env -u MAKEFLAGS -u MAKELEVEL IMAGE="$DIR/$1" VERSION="$2" appliance/image/build.sh && rm -f "$DIR/$1/weka.raw"
 }
 
-# A file on the disk says what to format, so that nobody need type.
+# Two ways to say what to format without typing: a file on the disk, and a medium for cloud-init.
 setup_file() {
 	echo "format = empty" >"$DIR/weka-setup.conf"
 	mcopy -i "$(esp)" "$DIR/weka-setup.conf" ::
 }
-# So does a medium for cloud-init.
 cloud_medium() { # HOSTNAME CORES
 	[ -e "$DIR/medium" ] || mkfs.vfat -n CIDATA -C "$DIR/medium" 4096 >/dev/null
 	printf 'instance-id: 1\nlocal-hostname: %s.example.org\n' "$1" >"$DIR/meta-data"

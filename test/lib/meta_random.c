@@ -35,7 +35,7 @@ static void random_name(struct meta_random *r, char *out)
 	}
 }
 
-/* So that most paths lead somewhere. */
+/* Few directories, so that most paths lead somewhere. */
 static const char *const dirs[] = { "d0",    "d1",    "d2",    "d0/d0", "d0/d1", "d0/d2",
 				    "d1/d0", "d1/d1", "d1/d2", "d2/d0", "d2/d1" };
 
@@ -607,7 +607,7 @@ static void do_rmtree(struct meta_random *r, const char *path)
 	meta_world_settle(r->w); /* until then files with names elsewhere have all their links */
 }
 
-/* What is one operation of the store. */
+/* Makes a call that is one operation of the store, as a random user. */
 static void as_somebody(struct meta_random *r, const char *a, const char *b)
 {
 	static void (*const does[])(struct meta_random *, const char *) = {

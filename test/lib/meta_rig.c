@@ -56,7 +56,8 @@ static void write_begin(struct rig *r, const struct meta_io *io)
 		r->cut = true;
 }
 
-/* What an older write of the same blocks left in the cache must not come back over this one. */
+/* An older write of the same blocks that is still in the cache must not overwrite this one later:
+ * the older write gets these bytes, too. */
 static void supersede(struct rig *r, const struct rig_write *by)
 {
 	for (uint32_t i = 0; i < r->nwrites; i++) {

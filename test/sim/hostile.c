@@ -137,7 +137,7 @@ static bool read_back(void)
 
 /* ---- what may be left ------------------------------------------------------------------------ */
 
-/* What the honest client alone makes the appliance hold between two calls. */
+/* The resources that the appliance holds between two calls for the honest client alone. */
 static struct left {
 	uint32_t ops, staging, hidden, sessions;
 	uint64_t tables;
@@ -290,7 +290,8 @@ static bool refuses_items_only(int type)
 	       type == FAB_HOLD || type == FAB_LET_GO;
 }
 
-/* What this is about has happened: else it shows nothing. */
+/* Returns true if each request was granted and refused at least once; otherwise the run proves
+ * nothing. */
 static bool meant_something(void)
 {
 	uint64_t answered = 0;

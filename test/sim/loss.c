@@ -44,9 +44,9 @@ static const char *const errand_name[] = { "nothing", "drain", "add" };
 static struct rig r;
 static struct loss_model model;
 static struct rand_state rnd;
-static char where[200]; /* seed and step, for who ends here */
+static char where[200]; /* seed and step, for messages of a process that aborts */
 
-/* This life, and this loss. */
+/* The present life of the store, and the drive that it loses. */
 static struct {
 	uint64_t seed;
 	uint32_t step;
@@ -365,7 +365,7 @@ static void arm(void)
 		r.cut_at = at + rand_below(&rnd, rand_below(&rnd, 2) ? 4 : 150);
 }
 
-/* What the store was doing when the drive failed. */
+/* Counts, once, the background work in progress when the drive fails. */
 static void struck(void)
 {
 	if (life.struck || r.cut || r.writes < r.dies_at)

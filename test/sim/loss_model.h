@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* What a store must hold: names of which each is known, or may be one of two things. */
+/* A model of the content that a store must have.  Each name has a known content, or one of two
+ * after a change that was not acknowledged. */
 #ifndef LOSS_MODEL_H
 #define LOSS_MODEL_H
 
@@ -18,8 +19,8 @@ struct loss_doubt {
 	uint64_t after[2]; /* what the change makes of them */
 };
 
-/* What a name holds: a file's fill; of a directory 1 or 2, the name that it has; 0: it is not
- * there. */
+/* The value of a name is a file's fill, or for a directory which of its two names it has, 1 or 2;
+ * 0: it does not exist. */
 struct loss_model {
 	struct rig *r;
 	struct rand_state rand;
@@ -33,13 +34,13 @@ struct loss_model {
 
 void loss_model_init(struct loss_model *lm, struct rig *r, uint64_t seed);
 
-/* One change at random.  False: an answer that must not be, sim_why says which; the power may be
- * off, or the store frozen: then nothing is acknowledged. */
+/* Makes one random change.  Returns false after a wrong answer, which sim_why names.  If the power
+ * is off or the store frozen, no change is acknowledged. */
 bool loss_change(struct loss_model *lm);
 /* Removes this file, if it is there and known. */
 bool loss_remove(struct loss_model *lm, uint32_t file);
-/* Reads everything, after which all is known, unless the store is frozen.  False: sim_why says what
- * is not there. */
+/* Reads everything; then all names are known, unless the store is frozen.  Returns false if a
+ * content is wrong, which sim_why names. */
 bool loss_look(struct loss_model *lm);
 
 #endif

@@ -27,7 +27,8 @@ static uint32_t next_place(const struct sim_world *w)
 	return meta_drives(app_core_meta(w->core));
 }
 
-/* Who waits for an answer is answered at once: time stands still meanwhile. */
+/* While on, the drives answer without delays and faults: app_drives_sort() waits for them, and
+ * simulated time does not advance meanwhile. */
 static void hurry(struct sim_world *w, bool on, struct sim_faults was[SIM_DRIVES_MAX])
 {
 	for (uint32_t d = 0; d < w->sims; d++) {
@@ -112,7 +113,8 @@ int sim_drives_open(struct sim_world *w)
 	return err ? err : none_is_missed(w, given, drive);
 }
 
-/* What was offered and stands behind those that the store has: numbers are kept. */
+/* Takes the drive that is offered to the store, if any: the first one behind the store's own
+ * drives, which keep their numbers. */
 static struct nvme_drive *take_offered(struct sim_world *w)
 {
 	struct nvme_drive *offered = w->places < SIM_DRIVES_MAX ? w->drive[w->places] : NULL;

@@ -118,7 +118,7 @@ static void as(struct sim_world *w, bool client)
 		w->cfg.lan->as(w, client);
 }
 
-/* What clients had out ends, and what served them: until nobody has anything to do. */
+/* Steps cores and control until the clients' requests have ended and nothing is left to do. */
 static void come_to_rest(struct sim_world *w)
 {
 	uint32_t idle = 0;
@@ -147,7 +147,7 @@ static void count_made(const struct app_core *core)
 	sim_world_made += stat.made;
 }
 
-/* Clients first: their requests end, with errors if the power is off; then what served them. */
+/* Ends the clients first, whose requests fail if the power is off; then the cores. */
 static void down(struct sim_world *w, bool told)
 {
 	if (w->net && w->srv[0])
@@ -326,7 +326,7 @@ static int make_core(struct sim_world *w, uint32_t index, enum app_boot boot)
 	return app_core_create(&w->each[index], &cfg, w->why);
 }
 
-/* Of all cores: -EAGAIN while one is not there yet. */
+/* Returns the first error of a core; -EAGAIN while a core is still starting; or 0. */
 static int boot_status(const struct sim_world *w)
 {
 	int err = 0;

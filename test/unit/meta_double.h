@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * What stands below and beside cache, tree, transactions and checkpoints, made of memory: a
- * drive, zones that are single pages, and a log of records that is durable when the test says.
+ * Doubles, in memory, of the parts that cache, tree, transactions and checkpoints call: a drive,
+ * zones that are single pages, and a log of records that becomes durable when the test says so.
  * Included by one test at a time: it defines what meta.c, meta_zone.c, meta_log.c, meta_super.c
  * and meta_op.c define in a store.
  */

@@ -258,7 +258,7 @@ Test(meta_cache, a_plan_that_looks_at_all_that_is_not_dirty_is_given_a_checkpoin
 	d_pump();
 }
 
-/* What is beyond the first 256 frames may nearly all be dirty. */
+/* Of the first 256 frames half may be dirty, of the frames beyond them nearly all. */
 Test(meta_cache, of_a_large_cache_more_may_be_dirty)
 {
 	cr_assert_eq(meta__cache_room(&d.m), 32);

@@ -78,7 +78,7 @@ static void all_is_there(void)
 	}
 }
 
-/* What is in memory goes to the drives. */
+/* Stops and mounts the store: all changes are on the drives, and no page is in memory. */
 static void settle(void)
 {
 	meta_scrub_destroy(scrub);
@@ -155,7 +155,7 @@ static void round_of_it(void)
 	meta_scrub_stat(scrub, &stat);
 }
 
-/* ---- what lives ------------------------------------------------------------------------------ */
+/* ---- live blocks ----------------------------------------------------------------------------- */
 
 static uint64_t place[4096];
 static uint32_t places;
@@ -279,7 +279,7 @@ Test(meta_heal, pages_of_the_index_are_mended_and_read_meanwhile)
 		cr_assert_str_empty(said);
 		settle();
 		cr_assert_gt(stat.healed_pages, 0u);
-		/* of what lives nothing is bad any more */
+		/* no live page is bad any more */
 		round_of_it();
 		cr_assert_eq(stat.healed_pages, 0u);
 		put((uint32_t)rand_below(&r.rand, FILES));

@@ -129,7 +129,7 @@ Test(meta_mend, superblock_that_cannot_be_read_is_written)
 	cr_assert(is_as_it_was(0, 0));
 }
 
-/* Of a zone that keeps its header: the one that has the file's blocks. */
+/* Returns the place of the zone that has the file's blocks: its header is needed. */
 static uint64_t data_zone(void)
 {
 	uint64_t found = 0;

@@ -197,7 +197,7 @@ Test(meta_pair, drive_that_dies_while_it_serves_loses_nothing_and_leaves)
 	}
 }
 
-/* What the next mount finds in place of the drive that died. */
+/* The state of the dead drive at the next mount. */
 enum after { AFTER_MISSING, AFTER_STALE, AFTER_WRECKED, AFTERS };
 
 static void after(uint32_t drive, enum after how)
@@ -361,7 +361,7 @@ Test(meta_pair, second_loss_freezes_the_store)
 	rig_end(&r);
 }
 
-/* Of two drives the one that is there cannot know what the other has since. */
+/* The drive that is there cannot know whether the other one has served alone since. */
 Test(meta_pair, one_of_two_drives_starts_alone_only_if_it_is_told_to)
 {
 	store(7, 2, true);
@@ -497,8 +497,9 @@ static const char *full_path(uint32_t i)
 	return path;
 }
 
-/* Pairs need two drives: of one that is larger than the others together a part stays empty.  What
- * statfs promises can be had, and a full store goes on when a drive is lost. */
+/* A pair needs two drives, so a drive that is larger than all others together stays partly empty.
+ * The files can use all blocks that statfs promises, and a full store survives the loss of a
+ * drive. */
 Test(meta_pair, files_fill_what_pairs_can_hold)
 {
 	const uint64_t sizes[][3] = { { 24u << 20, 24u << 20, 24u << 20 },

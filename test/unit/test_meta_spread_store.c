@@ -65,7 +65,8 @@ static uint8_t *leaf_of(uint64_t of)
 	return rig_block(&r, shard->root_baddr);
 }
 
-/* What was changed is what the drive has; the check refuses it, and says `what` of it. */
+/* Puts the changed page on the drive.  Returns true if the check refuses it, with `what` in its
+ * message. */
 static bool is_refused(uint8_t *page, const char *what)
 {
 	struct meta_page_disk *head = (struct meta_page_disk *)page;
@@ -149,7 +150,7 @@ Test(meta_spread_store, a_part_of_another_directory_is_wrong)
 	cr_assert(is_refused(leaf_of(part), "is not what it should be"));
 }
 
-/* Told by who reads it, too: what is not so would lead into another directory. */
+/* Readers refuse such a record, too: it would lead them into another directory. */
 Test(meta_spread_store, a_record_that_cannot_be_a_parts_is_not_believed)
 {
 	uint32_t pos;

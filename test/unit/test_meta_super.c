@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* What does not move: geometry, superblock, root, zone header; their first bytes, frozen. */
+/* The structures at fixed places: geometry, superblock, root, zone header.  Their first bytes are
+ * frozen by golden files. */
 #include "test/lib/meta_golden.h"
 #include "meta/meta_store.h"
 #include "meta/meta_set.h"

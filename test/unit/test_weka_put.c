@@ -70,7 +70,7 @@ ParameterizedTest(struct way *way, weka_put, it_begins_again_when_its_session_ha
 	client = app_rig_begin_over(&rig, way->transport);
 	cr_assert_eq(weka_set_pause(client, cut, NULL), 0);
 	for (; cuts < CUTS && puts < PUTS_MAX; puts++) {
-		cut_once = true; /* a put that is over before the first pause is none that counts */
+		cut_once = true; /* a put that ends before the first pause does not count */
 		memset(bytes, (int)puts, BYTES);
 		cr_assert_eq(pwrite(fd, bytes, BYTES, 0), BYTES);
 		if (puts % 2)
