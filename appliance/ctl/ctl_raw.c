@@ -7,6 +7,8 @@
  *  (1) No write is ever submitted here.
  *  (2) If a piece cannot be read, the caller reads it again block by block: the error of one
  *      block does not affect its neighbours.
+ *  (3) A store of two copies is read without the drives that cannot be opened, unless one is in
+ *      use: then all are [e2e_salvage].
  */
 #define _GNU_SOURCE
 #include "appliance/conf/app_conf.h"
@@ -29,6 +31,8 @@ struct ctl_raw {
 	struct app_conf *conf; /* when the names come from it */
 	const char *name[CTL_DRIVES_MAX];
 	uint32_t count;
+	uint32_t left_out_count;
+	char left_out[NVME_ERR_TEXT]; /* why the first of them could not be opened */
 	struct nvme_dma *dma;
 	struct nvme_drive *drive[CTL_DRIVES_MAX];
 	struct nvme_qpair *qp[CTL_DRIVES_MAX];
@@ -92,19 +96,44 @@ static uint32_t namespaces(const struct ctl_raw *raw, const char *name)
 	return count;
 }
 
-static int open_drives(struct ctl_raw *raw)
+/* (3) */
+static void leave_out(struct ctl_raw *raw, uint32_t i, const char *why)
+{
+	ASSERT(i < raw->count);
+	if (raw->left_out_count++ == 0)
+		(void)snprintf(raw->left_out, sizeof(raw->left_out), "%s", why);
+	raw->count--;
+	memmove(raw->name + i, raw->name + i + 1, (raw->count - i) * sizeof(raw->name[0]));
+}
+
+static int open_each(struct ctl_raw *raw)
 {
 	struct nvme_options options = { .memory_bytes = BUFFER_SIZE };
 	char err_text[NVME_ERR_TEXT];
+	int err;
+
+	for (uint32_t i = 0; i < raw->count; i++) {
+		options.namespace_count = namespaces(raw, raw->name[i]);
+		err = nvme_open(&raw->drive[i], raw->name[i], raw->dma, &options, err_text,
+				sizeof(err_text));
+		if (!err)
+			continue;
+		if (err == -EBUSY || raw->count == 1)
+			return ctl_fail("%s", err_text);
+		leave_out(raw, i--, err_text);
+	}
+	return 0;
+}
+
+static int open_drives(struct ctl_raw *raw)
+{
+	int status;
 
 	if (nvme_dma_create(&raw->dma))
 		return ctl_fail("no memory");
-	for (uint32_t i = 0; i < raw->count; i++) {
-		options.namespace_count = namespaces(raw, raw->name[i]);
-		if (nvme_open(&raw->drive[i], raw->name[i], raw->dma, &options, err_text,
-			      sizeof(err_text)))
-			return ctl_fail("%s", err_text);
-	}
+	status = open_each(raw);
+	if (status)
+		return status;
 	raw->buffer_fd = memfd_create("weka-raw", MFD_CLOEXEC);
 	if (raw->buffer_fd < 0 || ftruncate(raw->buffer_fd, (off_t)BUFFER_SIZE))
 		return ctl_fail("no memory: %s", strerror(errno));
@@ -136,7 +165,14 @@ static int open_store(struct ctl_raw *raw)
 		from.nblocks[i] = info.nblocks;
 	}
 	err = meta_raw_open(&raw->store, &from);
-	return err ? ctl_fail("%s", strerror(-err)) : 0;
+	if (err)
+		return ctl_fail("%s", strerror(-err));
+	if (raw->left_out_count && meta_raw_copies(raw->store) == 1)
+		return ctl_fail("%s", raw->left_out);
+	if (raw->left_out_count)
+		fprintf(stderr, "wekactl: %u drive%s left out: %s\n", raw->left_out_count,
+			raw->left_out_count == 1 ? " is" : "s are", raw->left_out);
+	return 0;
 }
 
 int ctl_raw_open(struct ctl *c, struct ctl_raw **out)

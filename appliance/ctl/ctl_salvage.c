@@ -5,7 +5,7 @@
  *	DIR/tree/...       files and directories whose every byte is verified
  *	DIR/uncertain/...  under the same paths: with blocks missing, or an older version
  *	DIR/unnamed/...    by handle: files that no name leads to any more
- *	DIR/report         a line for each file that is not complete
+ *	DIR/report         a line for each file that is not complete; what second copies had
  *
  * From the root directory down, then over all objects for those that were not reached.
  *
@@ -396,20 +396,45 @@ static void report_loss(struct walk *w, const struct meta_raw_loss *loss)
 			(unsigned long long)loss->log_missing);
 }
 
+/* Reports how much second copies replaced, drive by drive.  Returns the sum. */
+static struct meta_raw_taken report_taken(const struct walk *w)
+{
+	struct meta_raw_taken sum = { 0 }, t;
+
+	for (uint32_t d = 0; meta_raw_taken(w->s.r, d, &t); d++) {
+		if (t.pages)
+			fprintf(w->s.report,
+				"second copies: %llu pages of the index were taken from drive %u, "
+				"the first in place of %s\n",
+				(unsigned long long)t.pages, d, t.first_page);
+		if (t.blocks)
+			fprintf(w->s.report,
+				"second copies: %llu blocks of files were taken from drive %u, the "
+				"first in place of %s\n",
+				(unsigned long long)t.blocks, d, t.first_block);
+		sum.pages += t.pages;
+		sum.blocks += t.blocks;
+	}
+	return sum;
+}
+
 static int summary(struct walk *w, const struct meta_raw_loss *loss)
 {
 	const uint64_t *n = w->s.count;
 	bool whole = !loss->pages && !loss->shards && !loss->zones && !loss->log_missing &&
 		     !(n[CTL_OLDER] + n[CTL_DAMAGED] + n[CTL_LOST] + n[CTL_FAILED]);
+	const struct meta_raw_taken second = report_taken(w);
 
 	if ((ferror(w->s.report) | fclose(w->s.report)) != 0)
 		return ctl_fail("check: the report: %s", strerror(errno));
 	if (w->s.c->json)
 		printf("{\"command\":\"salvage\",\"complete\":%llu,\"older\":%llu,"
-		       "\"damaged\":%llu,\"lost\":%llu,\"failed\":%llu}\n",
+		       "\"damaged\":%llu,\"lost\":%llu,\"failed\":%llu,"
+		       "\"second_pages\":%llu,\"second_blocks\":%llu}\n",
 		       (unsigned long long)n[CTL_COMPLETE], (unsigned long long)n[CTL_OLDER],
 		       (unsigned long long)n[CTL_DAMAGED], (unsigned long long)n[CTL_LOST],
-		       (unsigned long long)n[CTL_FAILED]);
+		       (unsigned long long)n[CTL_FAILED], (unsigned long long)second.pages,
+		       (unsigned long long)second.blocks);
 	else
 		printf("salvage: %llu names complete, %llu older, %llu damaged, %llu lost, %llu "
 		       "failed%s%s\n",
@@ -417,6 +442,11 @@ static int summary(struct walk *w, const struct meta_raw_loss *loss)
 		       (unsigned long long)n[CTL_DAMAGED], (unsigned long long)n[CTL_LOST],
 		       (unsigned long long)n[CTL_FAILED], whole ? "" : "; see ",
 		       whole ? "" : ctl_join(w->s.to, "report"));
+	if (!w->s.c->json && second.pages + second.blocks)
+		printf("salvage: second copies replaced %llu pages and %llu blocks; see "
+		       "%s\n",
+		       (unsigned long long)second.pages, (unsigned long long)second.blocks,
+		       ctl_join(w->s.to, "report"));
 	return !whole;
 }
 

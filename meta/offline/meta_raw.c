@@ -142,6 +142,7 @@ static bool take_super(struct meta_raw *r, const struct meta__super *s)
 	memcpy(r->m.uuid, s->uuid, sizeof(r->m.uuid));
 	r->m.secret = s->secret;
 	r->m.nshards = s->nshards;
+	r->m.copies = s->copies;
 	meta__geo_of(&r->geo, s);
 	return r->geo.nzones > 0;
 }
@@ -160,7 +161,9 @@ static void read_root(struct meta_raw *r, uint32_t shard)
 		struct meta__root_seen *seen = &root->seen[slot][copy];
 		uint64_t baddr = meta__geo_root(&r->geo, (uint32_t)copy, (uint32_t)slot, shard);
 
-		*err = meta__raw_read(r, baddr, 1, block);
+		*err = meta__raw_believes(r, META_BADDR_DRIVE(baddr))
+			       ? meta__raw_read(r, baddr, 1, block)
+			       : -ENODEV;
 		if (!*err)
 			*err = meta__root_parse(block, r->m.uuid, seen);
 		if (!*err && !meta__root_belongs(seen, shard, (uint32_t)slot))
@@ -186,7 +189,9 @@ static void read_header(struct meta_raw *r, uint32_t zone)
 	for (int copy = 0; copy < 2; copy++) {
 		uint64_t baddr = meta__geo_zone_head(&r->geo, zone, (uint32_t)copy);
 
-		z->err[copy] = meta__raw_read(r, baddr, 1, block);
+		z->err[copy] = meta__raw_believes(r, META_BADDR_DRIVE(baddr))
+				       ? meta__raw_read(r, baddr, 1, block)
+				       : -ENODEV;
 		if (!z->err[copy])
 			z->err[copy] = meta__zone_parse(block, r->m.uuid, zone, &z->seen[copy]);
 		if (!z->err[copy] &&
@@ -224,10 +229,8 @@ const void *meta__raw_page(struct meta_raw *r, const struct meta__page_want *wan
 		*is = *want;
 		if (!meta__geo_is_page(&r->geo, want->baddr))
 			r->page_why[at] = "no page can be there";
-		else if (meta__raw_read(r, want->baddr, META_PAGE_BLOCKS, page))
-			r->page_why[at] = "it cannot be read";
 		else
-			r->page_why[at] = meta__page_check(page, want);
+			r->page_why[at] = meta__raw_page_either(r, want, page);
 	}
 	*why = r->page_why[at];
 	return *why ? NULL : page;
@@ -283,6 +286,7 @@ static int read_all(struct meta_raw *r)
 			read_header(r, i);
 	}
 	ASSERT(r->geo.nshards > 0);
+	meta__raw_pairs_find(r);
 	return meta__raw_log_scan(r);
 }
 
@@ -314,6 +318,7 @@ void meta_raw_close(struct meta_raw *r)
 	free(r->zone);
 	free(r->pages);
 	free(r->zone_buf);
+	free(r->page_taken);
 	free(r->log.zone);
 	free(r->log.block);
 	free(r->log.whole);

@@ -29,6 +29,8 @@ must_check int meta_raw_open(struct meta_raw **out, const struct meta_raw_drives
 void meta_raw_close(struct meta_raw *r);
 /* "", or why these drives are no store: then only superblocks can be shown. */
 const char *meta_raw_problem(const struct meta_raw *r);
+/* Returns how many copies of each block the store has: 1, 2; 0 if there is a problem. */
+uint32_t meta_raw_copies(const struct meta_raw *r);
 
 /* Returns structure number `i` of meta_dump(): its name, its argument ("": none; in brackets:
  * optional), and a description.  False: no more. */
@@ -63,6 +65,15 @@ struct meta_raw_loss {
  * newer version is known to be lost is in doubt.  -ENOMEM, -ENODATA: no store.
  */
 must_check int meta_raw_salvage(struct meta_raw *r, struct meta_raw_loss *loss);
+
+/* Counts pages and blocks whose first copy was damaged or missing, and whose second copy was read
+ * from this drive. */
+struct meta_raw_taken {
+	uint64_t pages, blocks;
+	char first_page[96], first_block[96]; /* one of them: its address, and why */
+};
+/* False: no such drive. */
+bool meta_raw_taken(const struct meta_raw *r, uint32_t drive, struct meta_raw_taken *out);
 
 struct meta_raw_place { /* position of a walk; zeros: the start */
 	uint32_t shard;

@@ -298,9 +298,7 @@ int meta_raw_block_next(struct meta_raw *r, const struct meta_handle *h, uint64_
 		return -ENOENT;
 	*index = at;
 	ASSERT(baddr);
-	if (meta__raw_read(r, baddr, 1, block))
-		return -EIO;
-	return crc32c(block, META__BLOCK) == crc ? 0 : -EIO; /* (1) */
+	return meta__raw_block_either(r, baddr, crc, block) ? -EIO : 0; /* (1) */
 }
 
 /* ---- symlinks, attributes ------------------------------------------------------------------- */

@@ -3,6 +3,7 @@
  * Shared by the files that read an unmounted store, and their tests:
  *
  *   meta_raw.c          superblocks, roots, headers; a page by its address
+ *   meta_raw_pair.c     pairs of zones; what the first copy has lost, from the second
  *   meta_raw_log.c      the log: blocks by place and sequence; their changes, over the trees
  *   meta_raw_get.c      a record, and the next one: from the trees with the log over them
  *   meta_dump*.c        all of it in words, by meta_table.c
@@ -37,7 +38,10 @@ struct meta__raw_root {
 struct meta__raw_zone {
 	int err[2]; /* by copy */
 	struct meta__zone_seen seen[2];
-	int copy; /* that counts; -1: none is whole */
+	int copy;       /* that counts; -1: none is whole */
+	uint64_t pair;  /* 0: it is in none */
+	uint32_t other; /* zone of the pair */
+	bool is_twin;
 };
 
 struct meta__raw_block { /* of the log */
@@ -91,6 +95,8 @@ struct meta_raw {
 	struct meta__page_want page_is[META__RAW_PAGES];
 	const char *page_why[META__RAW_PAGES]; /* NULL: it is sound */
 	uint8_t *zone_buf;                     /* a whole zone, when it was asked for */
+	struct meta_raw_taken taken[META_DRIVES_MAX];
+	uint8_t *page_taken; /* a bit for each page of each zone: counted in `taken` */
 };
 
 #define META__RAW_NOWHERE UINT32_MAX
@@ -106,6 +112,23 @@ must_check const void *meta__raw_page(struct meta_raw *r, const struct meta__pag
 /* Returns a shard's newest whole root; NULL: none. */
 const struct meta__root_seen *meta__raw_root(const struct meta_raw *r, uint32_t shard);
 const struct meta__zone_seen *meta__raw_zone(const struct meta_raw *r, uint32_t zone);
+
+/* ---- meta_raw_pair.c ---- */
+
+void meta__raw_pairs_find(struct meta_raw *r);
+/* Is the drive there, and not LOST?  Else only what the index vouches for is read from it. */
+bool meta__raw_believes(const struct meta_raw *r, uint32_t drive);
+uint32_t meta__raw_twin_zone(const struct meta_raw *r, uint32_t zone); /* META__ZONE_NONE */
+uint64_t meta__raw_twin(const struct meta_raw *r, uint64_t baddr);     /* 0: no second copy */
+/* One copy, or the one that is good: NULL, or what is wrong with it (with the first one). */
+const char *meta__raw_page_at(struct meta_raw *r, uint64_t at, const struct meta__page_want *want,
+			      void *page);
+const char *meta__raw_page_either(struct meta_raw *r, const struct meta__page_want *want,
+				  void *page);
+const char *meta__raw_block_at(struct meta_raw *r, uint64_t at, uint32_t crc, void *block);
+const char *meta__raw_block_either(struct meta_raw *r, uint64_t baddr, uint32_t crc, void *block);
+/* Returns the number of zones of which nothing says that they are not the log's newest. */
+uint64_t meta__raw_zones_unknown(const struct meta_raw *r);
 
 /* ---- meta_raw_log.c ---- */
 

@@ -171,10 +171,20 @@ static const struct hole *hole_of(const struct salvage *s, uint32_t shard,
 
 /* ---- leaves ---------------------------------------------------------------------------- */
 
+/* Returns the header of a zone, or of its twin. */
+static const struct meta__zone_seen *head_of(const struct meta_raw *r, uint32_t zone)
+{
+	const struct meta__zone_seen *z = meta__raw_zone(r, zone);
+	const uint32_t twin = meta__raw_twin_zone(r, zone);
+
+	ASSERT(twin != zone);
+	return z || twin == META__ZONE_NONE ? z : meta__raw_zone(r, twin);
+}
+
 static bool is_ours(const struct meta_raw *r, const void *page, const struct meta__page_look *look,
 		    uint32_t zone)
 {
-	const struct meta__zone_seen *z = meta__raw_zone(r, zone);
+	const struct meta__zone_seen *z = head_of(r, zone);
 
 	ASSERT(zone < r->geo.nzones);
 	if (look->level || look->shard >= r->geo.nshards || (z && look->gen >> 32 < z->epoch))
@@ -196,10 +206,11 @@ static bool meets_hole(const struct salvage *s, const struct found_leaf *l)
 	return reaches(hole_before(s, l->shard, &l->last), l->shard, &l->first);
 }
 
-static int scan_zone(struct salvage *s, uint32_t zone)
+/* Leaves of this zone, by its bytes or those of its twin: `where`. */
+static int scan_zone(struct salvage *s, uint32_t zone, uint32_t where)
 {
 	struct meta_raw *r = s->r;
-	const uint8_t *bytes = meta__raw_zone_bytes(r, zone);
+	const uint8_t *bytes = meta__raw_zone_bytes(r, where);
 
 	ASSERT(s->holes > 0);
 	ASSERT(zone < r->geo.nzones);
@@ -246,6 +257,25 @@ static int newest_first(const void *a, const void *b)
 	return x->baddr < y->baddr ? -1 : x->baddr > y->baddr;
 }
 
+/* Both copies of a leaf are one. */
+static void leave_one_of_each(struct salvage *s)
+{
+	uint64_t kept = 0;
+
+	for (uint64_t i = 0; i < s->leaves; i++)
+		if (kept == 0 || newest_first(&s->leaf[kept - 1], &s->leaf[i]) != 0)
+			s->leaf[kept++] = s->leaf[i];
+	ASSERT(kept <= s->leaves);
+	s->leaves = kept;
+}
+
+static bool is_to_be_scanned(const struct meta_raw *r, uint32_t zone)
+{
+	ASSERT(zone < r->geo.nzones);
+	return meta__geo_zone_there(&r->geo, zone) &&
+	       meta__raw_believes(r, META_BADDR_DRIVE(meta__geo_zone_baddr(&r->geo, zone)));
+}
+
 static int scan(struct salvage *s)
 {
 	const struct meta_raw *r = s->r;
@@ -254,12 +284,18 @@ static int scan(struct salvage *s)
 	ASSERT(s->leaves == 0);
 	for (uint32_t i = 0; !err && i < r->geo.nzones; i++) {
 		const struct meta__zone_seen *z = meta__raw_zone(r, i);
+		const uint32_t twin = meta__raw_twin_zone(r, i);
 
-		if (meta__geo_zone_there(&r->geo, i) && (!z || z->kind == META__ZONE_PAGE))
-			err = scan_zone(s, i);
+		if (z && z->kind != META__ZONE_PAGE)
+			continue;
+		if (is_to_be_scanned(r, i))
+			err = scan_zone(s, i, i);
+		if (!err && twin != META__ZONE_NONE && is_to_be_scanned(r, twin))
+			err = scan_zone(s, i, twin);
 	}
 	if (s->leaves)
 		qsort(s->leaf, s->leaves, sizeof(*s->leaf), newest_first);
+	leave_one_of_each(s);
 	s->loss->leaves = s->leaves;
 	return err;
 }
@@ -332,8 +368,7 @@ int meta_raw_salvage(struct meta_raw *r, struct meta_raw_loss *loss)
 		err = take_leaf(&s, i);
 	if (!err && r->log.broken)
 		loss->log_missing = r->log.last + 1;
-	for (uint32_t i = 0; i < r->geo.nzones; i++)
-		loss->zones += meta__geo_zone_there(&r->geo, i) && !meta__raw_zone(r, i);
+	loss->zones = meta__raw_zones_unknown(r);
 	if (!err) /* (3); sorts the records over the trees */
 		err = meta__raw_log_over(r, r->log.broken);
 	meta__cover_free(&s.newer);

@@ -96,4 +96,33 @@ salvage roots >/dev/null 2>&1
 check "its leaves are found without them" same_trees "$DIR/src" "$DIR/roots/tree/tree"
 cp "$DIR/keep0" "$DIR/d0" && cp "$DIR/keep1" "$DIR/d1"
 check "the store itself is as it was" "$BIN/wekactl" check "$D0" "$D1"
+
+# Two copies: without a drive, whichever it is, and without the roots.
+for d in 0 1 2; do eval "M$d=file:$DIR/m$d?size=128M"; done
+write_conf "$M0" "$M1" "$M2"
+check "format with two copies" "$BIN/wekactl" --shards 4 format --protect mirror "$M0" "$M1" "$M2"
+check "start" start
+check "import" ctl import "$DIR/src" /tree
+check "stop" stop
+mirror() { to=$1; rm -rf "$DIR/$to"; "$BIN/wekactl" -f "$CONF" check --salvage "$DIR/$to" 2>&1; }
+mirror pair >"$DIR/said"
+is "a whole store takes nothing from second copies" "0 0" "$? $(stat -c %s "$DIR/pair/report")"
+check "and has the tree" same_trees "$DIR/src" "$DIR/pair/tree/tree"
+for d in 0 1 2; do
+	mv "$DIR/m$d" "$DIR/away"
+	mirror without >"$DIR/said"
+	is "without drive $d nothing is missing" 0 $?
+	check "every byte is there" same_trees "$DIR/src" "$DIR/without/tree/tree"
+	check "the report says what came from where" grep -q "^second copies: [0-9]* blocks of files were taken from drive [^$d], the first in place of drive $d block [0-9]*: its drive is missing" "$DIR/without/report"
+	check "so does the summary" grep -q "^salvage: second copies replaced" "$DIR/said"
+	mv "$DIR/away" "$DIR/m$d"
+done
+# All of drive 0, and the roots on drive 1, of 4 shards; zones begin behind them.
+mv "$DIR/m0" "$DIR/away"
+dd if=/dev/zero of="$DIR/m1" bs=4096 seek=1 count=8 conv=notrunc 2>/dev/null
+mirror roots2 >"$DIR/said"
+check "no root and no drive 0: every byte is there" same_trees "$DIR/src" "$DIR/roots2/tree/tree"
+check "the report says that roots are lost" grep -q "^index: 4 shards have no root" "$DIR/roots2/report"
+mv "$DIR/away" "$DIR/m0"
+refuses "one copy of each block: every drive that is named must be there" "there is no such file" "$BIN/wekactl" check --salvage "$DIR/none" "$D0" "$D1" "file:$DIR/nowhere"
 finish
