@@ -67,7 +67,7 @@ way_to() { # KIND: the appliance's address
 
 # ---- clients ---------------------------------------------------------------------------------------
 
-# What only a session or a running request holds: the same after as before.
+# Prints the resources that only sessions and running requests hold: they must be the same afterwards.
 held() {
 	ctl --json status | tr ',{' '\n\n' |
 		sed -n 's/^ *"\(sessions_open\|staging_used_bytes\|ops_free\)": *\([0-9]*\).*/\1 \2/p' | tr '\n' ' '

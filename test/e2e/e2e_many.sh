@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause-Patent
-# A directory far larger than the cache: 100,000 names, in long tests 1,000,000.  What an operation
-# reads from the drive is a leaf and nothing else, however many there are; what is resident is what
-# is configured; after SIGKILL all are there, each once.  How fast it was is nobody's business.
+# A directory far larger than the cache: 100,000 names, in long tests 1,000,000.  However
+# many names there are, an operation reads one leaf from the drive, and memory stays within its
+# configured size; after SIGKILL each name is there, once.  Speed is not tested.
 cd "$(dirname "$0")/../.." && . test/e2e/lib.sh
 : "${APP_CORES:=1}"
 FILES=100000 CACHE=6M

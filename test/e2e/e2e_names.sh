@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause-Patent
-# `weka-bench names`: every phase at each size over each transport, gone on with where it ended, and
-# the plot of it.  What comes is checked by the benchmark itself; how fast it was is nobody's business.
+# `weka-bench names`: every phase at each size over each transport, continued where it was ended, and
+# the plot of it.  The benchmark checks all answers itself; speed is not tested.
 cd "$(dirname "$0")/../.." && . test/e2e/lib.sh
 : "${APP_CORES:=2}"
 

@@ -7,13 +7,14 @@ set -u
 : "${BUILD:=build}"
 # A read that brought nothing must not find what an earlier one left (nvme/soft/nvme_poison.c).
 export WEKA_POISON_READS="${WEKA_POISON_READS:-1}"
-# Nor may anything be written into memory that a client has given back (client-lib/client_poison.c).
+# Nothing may be written into memory that a client has given back, either (client-lib/client_poison.c).
 export WEKA_POISON_WINDOWS="${WEKA_POISON_WINDOWS:-1}"
 BIN=$(realpath "$BUILD/release/bin")
 DIR=$(mktemp -d "${TMPDIR:-/tmp}/weka-e2e.XXXXXX")
 CONF=$DIR/weka.conf
 SHM=shm:$DIR/weka.sock
-# And the three behind it: scripts run at once.  Below 32768: from there on the kernel gives ports to who connects.
+# A script uses this port and the next three, as several scripts run at once.  They are below 32768:
+# the kernel gives the ports from there on to connecting sockets.
 PORT=${WEKA_TEST_PORT:-$((12000 + $$ % 5000 * 4))}
 TCP=tcp://127.0.0.1:$PORT
 DAEMON=
@@ -156,7 +157,7 @@ said() { # TEXT: the daemon says so within a while
 		sleep 0.05
 	done
 }
-# What a loader was told, "PATH SUM" a line in told.*: it is so.
+# Checks that all files that a loader was told are stored, "PATH SUM" a line in told.*, have their sum.
 all_there() {
 	cat "$DIR"/told.* | while read -r path sum rest; do
 		[ "$(ctl cat "$path" | sha256sum)" = "$sum  $rest" ] || { echo "$path"; return 1; }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * What wekactl drives and doctor cut up: the first byte says which of them the rest is given to.
- * What the file of drives takes, it writes again so that it takes the same.
+ * The texts that wekactl drives and doctor parse: the first byte chooses the parser of the rest.  A
+ * file of drives that the parser accepts, written again, must give the same drives.
  */
 #include "appliance/ctl/ctl_doctor.h"
 

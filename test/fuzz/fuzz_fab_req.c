@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * The body of a request: | type | window blocks, 2 | body |.  What the parser lets through stays
- * inside the body and the window, whatever an appliance asks of it afterwards.
+ * The body of a request: | type | window blocks, 2 | body |.  A request that the parser accepts
+ * stays inside the body and the window, whatever an appliance asks of it afterwards.
  */
 #include "fabric/fab_internal.h"
 

@@ -49,7 +49,7 @@ static void inject(struct sim_link *end, const uint8_t *from, uint32_t from_byte
 	sim_link_inject(end, out, 64 + (bytes > FAB_SMALL_MAX ? bytes : 0));
 	if (w.type == FAB_PART || w.type == FAB_DATA)
 		sim_link_inject(end, out + 64, 5000);
-	else if (w.type == FAB_REPLY) /* whole, so that what comes behind it is a capsule again */
+	else if (w.type == FAB_REPLY) /* whole, so that the next bytes are a capsule again */
 		sim_link_inject(end, out + 64,
 				min_u32(le32_get(w.window_blocks), FAB_LONG_BODY_MAX / BLOCK_SIZE) *
 					BLOCK_SIZE);

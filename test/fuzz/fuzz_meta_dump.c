@@ -3,8 +3,8 @@
  * A store in words, when its drives say whatever they like.
  *
  * The golden store with patches: {drive, le16 block, le16 offset, length, bytes}, until the input
- * ends.  Bit 7 of `drive`: the checksum of what was patched is made right again, as far as what
- * the block says it is allows, so that the parsers behind it are reached.  Then everything is
+ * ends.  Bit 7 of `drive`: the checksum of the patched structure is made right again, where the
+ * block's own type says what it is, so that the parsers behind it are reached.  Then everything is
  * shown, as text or as JSON, and salvaged; the sanitizers watch.
  */
 #include "meta/offline/meta_raw_internal.h"
@@ -43,7 +43,7 @@ static void crc_at(uint8_t *p, uint32_t at, size_t size_bytes)
 	memcpy(p + at, &crc, 4);
 }
 
-/* Of what begins in this block, or of the page that it is part of. */
+/* Corrects the checksum of the structure that begins in this block, or of the page around it. */
 static void seal(uint8_t *all, uint32_t block)
 {
 	uint8_t *p = all + block * 4096ul;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Records from a page: the first byte of an input says which kind, the rest is the value; of names
- * and inodes the three words of the key stand before it.  What a parser lets through is built
- * again, and must be the same bytes; an extent's blocks are set, trimmed and walked in every way a
- * plan does.
+ * Records from a page: the first byte of an input says which kind, the rest is the value; for names
+ * and inodes the three words of the key stand before it.  A record that its parser accepts is built
+ * again, and must give the same bytes; an extent's blocks are set, trimmed and walked in every way
+ * that a plan does.
  */
 #include "meta/format/meta_record.h"
 #include "base/num.h"

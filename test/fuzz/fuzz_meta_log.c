@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Log blocks from a drive.  An input is the begin of one; magic, tag and checksum are made right,
- * so that its records are parsed.  What the parser hands out must lie inside the block.
+ * Log blocks from a drive.  An input is the beginning of one; magic, tag and checksum are made
+ * right, so that its records are parsed.  Each record that the parser returns must lie inside the
+ * block.
  */
 #include "base/num.h"
 #include "meta/meta_store.h"

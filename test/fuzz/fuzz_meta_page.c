@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Pages from a drive.  An input is {le16 n, n bytes of the page's begin, bytes of its end}, zeros
- * between; its checksum is made right, so that the rest of the parser is reached.  What passes is
- * then used in every way a tree uses a page: the sanitizers watch.
+ * Pages from a drive.  An input is {le16 n, the first n bytes of the page, its last bytes}, zeros
+ * between; its checksum is made right, so that the rest of the parser is reached.  A page that the
+ * parser accepts is then used in every way that a tree uses a page: the sanitizers watch.
  */
 #include "meta/format/meta_page.h"
 #include "base/num.h"

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * What a controller says of itself, to the driver: identify data and log pages of foreign bytes.
+ * A controller's descriptions of itself: identify data and log pages of foreign bytes.
  *
  *   1 byte: bits 0 .. 3 of CAP.MPSMIN, then the pages' bytes; each gets a share, the rest is 0
  *
- * Whatever they say: limits that hold, texts that are texts, or a line that says why not.
+ * Whatever they say, the driver must find limits that hold and texts that are printable, or refuse
+ * the controller with a reason.
  */
 #include "nvme/nvme_internal.h"
 

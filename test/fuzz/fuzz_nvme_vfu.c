@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Whatever a vfio-user server says: the first byte chooses the parser, the rest is a message's
- * body (or its header).  What comes out is in bounds.
+ * Any message of a vfio-user server: the first byte chooses the parser, the rest is a message's
+ * body (or its header).  All parsed values must be within their bounds.
  */
 #include "nvme/pci/nvme_vfu.h"
 

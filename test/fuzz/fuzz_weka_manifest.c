@@ -52,7 +52,7 @@ static void manifest_try(uint8_t which, const uint8_t *data, size_t size)
 	struct dataset__header h;
 	uint64_t file_bytes;
 
-	/* The fields begin the header, and records are in what is left. */
+	/* The fields begin the header, and the records are in the rest. */
 	memcpy(bytes, data, size < FIELDS ? size : FIELDS);
 	if (size > FIELDS)
 		memcpy(record, data + FIELDS,

@@ -15,9 +15,9 @@
  *           an entry of drive 0's log:                                 to be acknowledged
  *           a write, a flush, a discard
  *
- * A cut at point N: the first N operations had been done.  Of those, each drive has all that came
- * before its last flush (or was FUA); of the later ones each was kept, lost or torn, sector by
- * sector, as SEED says.
+ * A cut at point N: the first N operations had been done.  Each drive keeps those before its last
+ * flush, and those with FUA; each of its later ones is kept, lost or torn, sector by sector, as
+ * SEED says.
  */
 #include "base/le.h"
 #include "base/num.h"

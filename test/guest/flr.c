@@ -54,7 +54,8 @@ static void fill(struct slot *s, uint64_t with)
 		s->bytes[i] = with;
 }
 
-/* What was written is read, and what was read is compared and written anew. */
+/* Prepares the slot's next I/O: after a write a read; after a read, which is compared, a write of
+ * new bytes. */
 static void next(struct slot *s)
 {
 	if (s->io.op == NVME_WRITE) {

@@ -96,7 +96,7 @@ time_is "the way of the data was gone"
 # ---- what machines do, under load ----------------------------------------------------------------
 
 # Clients that change files and compare what they read (test/guest/witness.c): number 0 in the client's
-# guest, over both links; number 1 in the appliance's.  What they remember lies on the host.
+# guest, over both links; number 1 in the appliance's.  Their journals are on the host.
 witness_begins() { # GUEST NUMBER ADDRESSES
 	at "$1" eval "test/guest/witness outlive $3 \"\$DIR/key\" $2 /out/journal >>/out/witness 2>&1 & witness=\$!"
 }

@@ -70,7 +70,7 @@ run_until_cut() { # CHANGES that are acknowledged before it
 	[ "$(acknowledged)" -ge "$1" ] && [ ! -e "$OUT/status" ]
 }
 
-# What a cut that lost something is made from: `cut LOG DRIVES make POINT SEED ...` makes it again.
+# Keeps the log of a cut that lost something: `cut LOG DRIVES make POINT SEED ...` makes the cut again.
 keep_cut() { # POINT SEED
 	mkdir -p "$BUILD/guest-failed"
 	kept=$BUILD/guest-failed/power-$2

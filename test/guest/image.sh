@@ -16,7 +16,8 @@ MODULES="virtio_pci 9p 9pnet_virtio vfio_iommu_type1 vfio-pci nvme ext4 crc32c_g
 # The host's, where busybox has none or a lesser one; payloads run in dash, since busybox's own shell
 # would not look for them.
 TOOLS="dash find xargs setpriv prlimit sha256sum rdma"
-# What is loaded at run time, and so not found by libs.sh: verbs, and the driver of soft-RoCE.
+# Libraries that are loaded at run time, so that libs.sh does not find them: verbs, and the driver of
+# soft-RoCE.
 LIBRARIES="libibverbs.so.1 librdmacm.so.1 libibverbs/librxe-rdmav34.so"
 
 die() { echo "guest: $*" >&2; exit 1; }

@@ -18,8 +18,8 @@
 #     at appliance start                            a command in that guest, its output and status
 #     power_cut client                              power_off appliance
 #
-# $OUT is a directory that host and guest share (/out there).  What a failed boot left is kept in
-# $BUILD/guest-failed/: console, dmesg, log, QEMU's own messages.
+# $OUT is a directory that host and guest share (/out there).  After a failed boot console, dmesg, log
+# and QEMU's own messages are kept in $BUILD/guest-failed/.
 #
 # Images lie in memory where there is room: a loaded disk's syncs would be the slowest thing here.
 [ -n "${TMPDIR:-}" ] || [ ! -w /dev/shm ] || export TMPDIR=/dev/shm
@@ -66,7 +66,7 @@ namespace() {
 
 # ---- boot ------------------------------------------------------------------------------------------
 
-# What differs from boot to boot, as a second archive behind the cached one.
+# Makes the archive of all that differs from boot to boot; it is loaded behind the cached one.
 make_initrd() { # PAYLOAD
 	root=$DIR/root
 	rm -rf "$root"
@@ -130,7 +130,7 @@ boot() {
 	return "$status"
 }
 
-# What a boot that is over has to say.
+# Prints the log of a boot that has ended, and counts its failures.
 told() {
 	cat "$OUT/log" 2>/dev/null
 	wrong=$(cat "$OUT/log" 2>/dev/null | grep -c "^not ok ")
@@ -149,8 +149,8 @@ no_complaints() {
 	is "$payload: no DMA fault, no complaint of the kernel's" "" "$complaints"
 }
 
-# What must never be in a log.  GUEST_EXPECT: an extended regular expression of lines that a test
-# provokes.
+# Prints the lines that must never be in a log.  GUEST_EXPECT: an extended regular expression of lines
+# that a test provokes.
 kernel_complaints() {
 	cat "$GUEST/console" "$OUT/dmesg" "$GUEST/qemu.log" 2>/dev/null | tr -d '\r' |
 		grep -aE 'DMAR:.*(fault|\[DMA)|vtd_|WARNING:|BUG:|Oops|Call Trace|general protection|Kernel panic|I/O error|segfault|hung task|soft lockup|rcu_.*stall|qemu-system.*: ' |

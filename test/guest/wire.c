@@ -7,9 +7,9 @@
  *
  *   end 0 --- bytes --> whole frames only --> end 1         and the same the other way round
  *
- * QEMU sends each frame behind its length, in 4 bytes.  What would go to an end where nobody is, or
- * through a cut, is lost; what somebody there does not take yet makes the other wait, so no frame
- *is lost for lack of speed, which soft-RoCE would take for a bad network.
+ * QEMU sends each frame behind its length, in 4 bytes.  A frame to an end without a QEMU, or
+ * through a cut, is lost.  While an end does not take its frames, the other one waits: so no frame
+ * is lost for lack of speed, which soft-RoCE would take for a bad network.
  *
  * Invariant: told <= whole <= have <= FRAMES_BYTES; `whole` is where a frame ends.
  */
@@ -94,7 +94,7 @@ static void end_read(struct end *e, struct end *other)
 	frames_find(e);
 }
 
-/* What of `from` is whole goes to `to`. */
+/* Sends the whole frames of `from` to `to`. */
 static void frames_pass(struct end *from, struct end *to)
 {
 	ssize_t sent;

@@ -33,7 +33,7 @@
 
 enum { FILES = 48, NAME = 64, SECTOR = 512, SIZE_MAX_BYTES = 300000, GIVEN_UP_BYTES = 1 << 19 };
 
-/* Which change wrote each file; 0: it is not there. */
+/* The number of the change that wrote each file; 0: the file does not exist. */
 struct state {
 	uint64_t written_by[FILES];
 };
@@ -226,7 +226,8 @@ static void end(int number)
 	ended = 1;
 }
 
-/* For who looks for the cause: where `bytes` are not those of change `by`, and what they are. */
+/* Prints where `bytes` differ from those of change `by`, and what they are, to help find the
+ * cause. */
 static void tell(struct witness *w, const char *path, uint64_t by, int err, const char *bytes,
 		 size_t size)
 {

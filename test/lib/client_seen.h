@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* What a test sees of a client of libweka-client. */
+/* A test's view of a client of libweka-client. */
 #ifndef TEST_LIB_CLIENT_SEEN_H
 #define TEST_LIB_CLIENT_SEEN_H
 

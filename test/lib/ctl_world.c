@@ -184,7 +184,8 @@ void ctl_world_drive(const struct ctl_world *w, const struct ctl_world_drive *d)
 
 	ctl_world_device(w, d->pci, "0x010802", d->driver, d->group);
 	ctl_world_file(w, PATH(DEVICES "/%s/numa_node", d->pci), "%d\n", d->node);
-	/* What the nvme driver shows; out of sight (a dot) while it has not the device. */
+	/* The directory that the nvme driver makes; hidden (by a dot) while the driver is not
+	 * bound. */
 	snprintf(ctrl, sizeof(ctrl), DEVICES "/%s/%s/nvme%u", d->pci, here ? "nvme" : ".nvme",
 		 d->ctrl);
 	ctl_world_file(w, PATH("%s/model", ctrl), "Fast Drive 9000      \n");

@@ -31,7 +31,7 @@ __attribute__((format(printf, 3, 4))) void ctl_world_file(const struct ctl_world
 void ctl_world_link(const struct ctl_world *w, const char *path, const char *to);
 void ctl_world_dir(const struct ctl_world *w, const char *path);
 void ctl_world_remove(const struct ctl_world *w, const char *path);
-/* What is in a file, without the newline at its end; "" when it is not there. */
+/* Returns a file's content, without the newline at its end; "" if there is no such file. */
 const char *ctl_world_read(const struct ctl_world *w, const char *path);
 
 /* A PCI device of any class. */
@@ -45,7 +45,7 @@ void ctl_world_partition(const struct ctl_world *w, uint32_t ctrl, uint32_t part
 void ctl_world_write(const struct ctl_world *w, const char *dev, uint64_t offset, const void *bytes,
 		     size_t size);
 
-/* Who has it: "" nobody. */
+/* Returns the name of the driver bound to it, or "". */
 const char *ctl_world_driver(const struct ctl_world *w, const char *pci);
 
 struct ctl_world_kernel {

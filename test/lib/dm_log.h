@@ -35,13 +35,13 @@ struct dm_log {
 /* 0, or -EINVAL: not such a log, or one of another version or sector size. */
 must_check int dm_log_open(struct dm_log *log, const void *bytes, uint64_t size_bytes);
 
-/* 1 and the next entry; 0 at the end; -EINVAL when what comes is none. */
+/* Returns 1 and the next entry; 0 at the end; -EINVAL if the bytes are not an entry. */
 must_check int dm_log_next(struct dm_log *log, struct dm_log_entry *out);
 
 /*
  * One entry that fills `bytes`, as it is when a log lies on a logged drive.  Zeroes are logged
  * as an entry without data, their sectors then written behind it: `data` is NULL.
- * -EINVAL: it is none.
+ * Returns -EINVAL if the bytes are not an entry.
  */
 must_check int dm_log_entry(struct dm_log_entry *out, const uint8_t *bytes, uint64_t size_bytes);
 

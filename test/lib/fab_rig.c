@@ -177,7 +177,7 @@ void fab_rig_end(struct fab_rig *rig)
 	if (rig->conn)
 		fab_close(rig->conn);
 	fab_server_stop(rig->srv);
-	/* Whoever still has a request replies, as the loop of an appliance would. */
+	/* Answers the requests that are still held, as the loop of an appliance would. */
 	for (int i = 0; i < 1000; i++) {
 		uint32_t n = fab_server_poll(rig->srv, rig->now_ns, events, 8);
 

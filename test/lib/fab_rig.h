@@ -26,7 +26,7 @@ struct fab_rig {
 
 extern const struct fab_key fab_rig_key;
 
-/* A key of 32 bytes `secret`, for what is under `subtree`. */
+/* A key of 32 bytes `secret`, for the tree `subtree`. */
 struct fab_grant fab_rig_grant(const char *id, uint8_t secret, const char *subtree, bool may_write);
 
 /* A server on `transport` ("shm" or "tcp", or an address); cfg may be NULL. */

@@ -296,7 +296,7 @@ static bool batch_same(const struct fab_call *call, const struct fab_req *req, c
 	return true;
 }
 
-/* Field by field where the types have no pointers; names and texts by what they say. */
+/* Compares types without pointers as bytes, names and texts by their content. */
 #define FIELDS_SAME(a, b, first, last)                                                             \
 	(memcmp(&(a).first, &(b).first,                                                            \
 		(size_t)((const char *)(&(a).last + 1) - (const char *)&(a).first)) == 0)

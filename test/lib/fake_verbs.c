@@ -448,7 +448,7 @@ int fake__post_send(struct ibv_qp *pub, struct ibv_send_wr *wr, struct ibv_send_
 	return 0;
 }
 
-/* What was completed and seen: places up to it are free. */
+/* The owner has seen this completion: frees the places of all work up to it. */
 static void seen(struct ibv_cq *cq, uint64_t wr_id)
 {
 	for (uint32_t i = 0; i < QPS_MAX; i++) {

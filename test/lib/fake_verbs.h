@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
  * Verbs in memory: queue pairs, registrations and the connection manager of one process in one
- * thread, from a seed.  It stands where the host's libraries stand, so that both ends' shipped
- * code runs on it unchanged, and it ASSERTs what a card or its driver would silently spoil: queues
- * that overflow, memory that is not registered, work that is still to be done in what is freed.
+ * thread, from a seed.  It takes the place of the host's libraries, so that both ends' shipped code
+ * runs on it unchanged, and it ASSERTs against misuse by which a card or its driver would silently
+ * spoil data: queues that overflow, memory that is not registered, memory that is freed while work
+ * on it is in flight.
  */
 #ifndef FAKE_VERBS_H
 #define FAKE_VERBS_H
@@ -36,13 +37,13 @@ uint32_t fake_verbs_receives(bool server);
 /* Nothing moves any more, and nothing completes: a peer that is gone. */
 void fake_verbs_freeze(bool frozen);
 /*
- * The queue pairs break: each side sees one completion with an error.  What was posted is "in the
+ * The queue pairs break: each side sees one completion with an error.  Posted work is "in the
  * card": it may still be carried out until its queue pair is destroyed.
  */
 void fake_verbs_break(void);
 /*
- * The port goes down, and all queue pairs with it; or is up again.  What anybody makes the
- * connection manager say in between leaves it deaf and dumb for good.
+ * The port goes down, and all queue pairs with it; or is up again.  If the
+ * connection manager has to send a message in between, it never delivers a message again.
  */
 void fake_verbs_port(bool up);
 /* A device's event: of one queue pair that was accepted (QP_*), its completion queue (CQ_ERR), or
@@ -52,11 +53,11 @@ void fake_verbs_event(enum ibv_event_type type);
 bool fake_verbs_readable(int fd);
 /* The port's address from now on; in the beginning 1. */
 void fake_verbs_address(uint8_t address);
-/* The connection manager says that the device is no more, to whoever has an id there; nobody can
- * listen until it is added again. */
+/* The connection manager reports to each id on the device that it was removed; listening fails
+ * until the device is added again. */
 void fake_verbs_remove(void);
 void fake_verbs_add(void);
-/* While it is down: does it look up to who asks for its state? */
+/* Sets whether a query of the port's state says "up" while it is down. */
 void fake_verbs_port_seen(bool up);
 /* Is [at, at + bytes) named by work that may still be carried out? */
 bool fake_verbs_busy(const void *at, uint64_t bytes);

@@ -223,8 +223,8 @@ static struct fake_id *listener_at(__be16 port)
 	return NULL;
 }
 
-/* Who is not told how long to try may try for ever: so soft-RoCE understands 7 retries, and without
- * a timeout nobody tries again at all. */
+/* Without limits a card may try for ever: soft-RoCE understands 7 retries as that; and without a
+ * timeout it never tries again. */
 static void patience_check(const struct fake_id *id, const struct rdma_conn_param *param)
 {
 	ASSERT(param->retry_count > 0 && param->retry_count < 7);

@@ -130,7 +130,7 @@ void fake__unmake(void *p);
 void fake__ring_fd(int fd);
 void fake__drain_fd(int fd);
 struct fake_qp *fake__qp_of(struct ibv_qp *qp);
-/* Of the work that was posted last. */
+/* Returns the id of the work that was posted last. */
 uint64_t fake__last_wr(const struct fake_qp *qp);
 void fake__qp_break(struct fake_qp *qp, uint64_t wr_id, enum ibv_wc_status status);
 

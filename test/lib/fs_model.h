@@ -31,7 +31,7 @@ struct model_attr {
 	int64_t atime_ns;
 };
 
-/* What to set, as in meta_op: META_SET_* in mask. */
+/* The attributes to set, as in meta_op: META_SET_* in mask. */
 struct model_set {
 	uint32_t mask;
 	uint32_t mode;
@@ -84,11 +84,11 @@ int64_t model_readlink(struct model *fs, const char *path, char *buf);
 
 /* ---- nodes ------------------------------------------------------------------------- */
 
-/* What a path leads to; NULL when that is an error, then *err. */
+/* Returns the node that a path leads to; or NULL and *err. */
 struct model_node *model_node(struct model *fs, const char *path, uint32_t flags, int *err);
-/* NULL: it is gone. */
+/* Returns NULL if the node is gone. */
 struct model_node *model_by_id(struct model *fs, uint64_t id);
-/* May its entries be told, with their attributes?  0 or -EACCES. */
+/* Returns 0 if the user may list its entries, with their attributes; else -EACCES. */
 int model_may_list(const struct model_node *dir);
 void model_node_attr(const struct model_node *n, struct model_attr *out);
 int model_node_write(struct model_node *n, uint64_t offset, const void *bytes, uint64_t length,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* Who may do what in the model: fs->who, NULL when everything may be done. */
+/* Access rights in the model, of the user fs->who; NULL: a user who may do everything. */
 #include "test/lib/fs_model_internal.h"
 
 #include <errno.h>

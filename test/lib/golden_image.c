@@ -57,7 +57,7 @@ int golden_image_load(const char *path, uint8_t *const drive[], uint32_t ndrives
 	return good ? 0 : -EUCLEAN;
 }
 
-/* So many words from `at` on are the same. */
+/* Returns the number of equal words from `at` on. */
 static uint32_t same(const uint8_t *bytes, uint64_t at, uint64_t size)
 {
 	uint32_t n = 1;

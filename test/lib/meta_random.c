@@ -410,7 +410,7 @@ static uint64_t tail_offset(struct meta_random *r, const struct meta_handle *h)
 	return op.tail_offset;
 }
 
-/* Bytes of ops anywhere in the file, as whole blocks merged with what is there. */
+/* Writes random bytes anywhere in the file: whole blocks, merged with the old content. */
 static int write_merged(struct meta_random *r, const struct meta_attr *a, uint64_t offset,
 			uint64_t length)
 {

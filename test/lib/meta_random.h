@@ -26,9 +26,10 @@ struct meta_random {
 
 void meta_random_init(struct meta_random *r, struct meta_world *w, uint64_t seed);
 void meta_random_end(struct meta_random *r);
-/* So many operations; any difference ends the process with a line that says which. */
+/* Runs `ops` operations.  Ends the process at the first difference, with a line that names it. */
 void meta_random_run(struct meta_random *r, uint64_t ops);
-/* Everything: attributes, contents, links, listings.  Sum of the files' blocks. */
+/* Compares everything: attributes, contents, links, listings.  Returns the sum of the files'
+ * blocks. */
 uint64_t meta_random_compare(struct meta_random *r);
 
 #endif

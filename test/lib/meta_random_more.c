@@ -46,7 +46,7 @@ void meta_random__punch(struct meta_random *r, const char *path)
 	     model_node_punch(model_node(r->fs, path, 0, &err), offset, length, op.wall_ns));
 }
 
-/* What is called a hole is zeros. */
+/* Seeks, and checks that the holes found are zeros. */
 void meta_random__seek(struct meta_random *r, const char *path)
 {
 	uint64_t offset, end;

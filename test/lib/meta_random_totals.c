@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Totals of whole trees, against what one gets by adding up.  Which of a file's names counts it is
- * the store's choice: a file with names outside of a tree as well may be counted in it, or not.
+ * Totals of whole trees, compared with sums over all files.  The store chooses the name at which a
+ * file counts: a file that also has names outside of a tree may be counted in it, or not.
  */
 #include "test/lib/meta_random_internal.h"
 

@@ -5,9 +5,9 @@
  *   store --write--> in flight --complete--> cached --flush--> image
  *                                  |  FUA, or a drive without a cache ---^
  *
- * At a power cut each 512 bytes of what is in flight or cached is on the image, or not, as the
- * seed says; what was flushed or written by FUA and completed is.  Reads see what was written
- * last.  All order comes from the seed.
+ * At a power cut each 512 bytes of a write in flight or cached are on the image, or not, as the
+ * seed says; writes that were flushed, or had FUA and completed, are.  Reads see the newest write.
+ * All order comes from the seed.
  */
 #ifndef TEST_META_RIG_H
 #define TEST_META_RIG_H

@@ -170,7 +170,8 @@ int sh_truncate(struct meta_world *w, const struct meta_handle *h, uint64_t size
 	return meta_world_run(w, &op);
 }
 
-/* Block `block` of the file with zeros in [from, end) to `out`; 0: it is none, 1: it is one. */
+/* Copies block `block` of the file to `out`, with zeros in [from, end).  Returns 1, 0 for a hole,
+ * or -errno. */
 static int punch_edge(struct meta_world *w, const struct meta_target *t, uint64_t block,
 		      uint64_t from, uint64_t end, uint8_t *out)
 {

@@ -22,7 +22,7 @@ struct meta_world {
 	void (*end)(struct meta_world *w);
 };
 
-/* Of an odd seed's store, fake or real, directories are spread from three names on. */
+/* In the store of an odd seed, fake or real, directories are spread from three names on. */
 
 /* In 100: how often a page is not there; how often a plan is told to come again later. */
 struct meta_world *meta_world_fake(uint64_t seed, uint32_t miss_percent, uint32_t busy_percent);
@@ -33,12 +33,14 @@ struct meta_world *meta_world_real(uint64_t seed, uint64_t drive_bytes, uint64_t
 int meta_world_run(struct meta_world *w, struct meta_op *op);
 /* Turn the crank until no file waits to be freed, and all totals are passed up. */
 void meta_world_settle(struct meta_world *w);
-/* Of the shipped store: all invariants, and how many inodes there are.  NULL, or what is wrong. */
+/* Checks all invariants of the shipped store, and its number of inodes.  Returns NULL, or the first
+ * fault. */
 const char *meta_world_check(struct meta_world *w, uint64_t inodes);
 /* Blocks for `bytes`, with the bytes in them; runs_max 64, crcs for all.  0, -ENOSPC. */
 int meta_world_data(struct meta_world *w, const void *bytes, uint64_t size_bytes,
 		    struct meta_run *runs, uint32_t *nruns, uint32_t *crcs);
-/* What a READ planned, copied from the drives and checked; bytes from block offset / 4096 on. */
+/* Copies the blocks that a READ planned from the drives, and checks them; `bytes` begins with block
+ * offset / 4096. */
 int meta_world_fetch(struct meta_world *w, const struct meta_op *op, void *bytes);
 
 /* ---- of the fake alone ------------------------------------------------------------- */
@@ -53,16 +55,16 @@ uint64_t meta_fake_pending(const struct meta_world *w);
 /* The record number `index`, in order of shard and key; its value may be overwritten. */
 bool meta_fake_record(struct meta_world *w, uint64_t index, uint32_t *shard, struct meta_key *key,
 		      void **value, uint32_t *value_len);
-/* From now on pages cannot be read, so many times. */
+/* From now on `count` reads of pages fail. */
 void meta_fake_fail_pages(struct meta_world *w, uint32_t count);
 /* How full the store says that it is. */
 void meta_fake_space(struct meta_world *w, int space_ok);
-/* What META__OP_TOUCH is told. */
+/* Sets the status of META__OP_TOUCH. */
 void meta_fake_touch(struct meta_world *w, int status);
 void meta_fake_drive(struct meta_world *w, int status);
-/* So many of a hundred transactions are told to come later. */
+/* Sets how many of a hundred transactions are told to come later. */
 void meta_fake_busy(struct meta_world *w, uint32_t percent);
-/* What META__OP_FREE_ORPHAN is told instead of being applied. */
+/* Sets the status of META__OP_FREE_ORPHAN, which is then not applied. */
 void meta_fake_orphans(struct meta_world *w, int status);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
  * A controller that misbehaves: a filter over the soft controller's registers and completions.
- * What it does to data and time is below it (sim_nvme.h).
+ * Faults of data and time are in the layer below (sim_nvme.h).
  *
  *   driver --> registers, doorbells --> [ nvme_faulty ] --> soft controller --> sim_drive
  *
- * Once `autonomous` it works when the test says so (nvme_faulty_run), not when the driver polls:
- * as a device does, also when the driver has given it up.
+ * While `autonomous` it works in nvme_faulty_run(), not when the driver polls: like a device, also
+ * after the driver has given it up.
  */
 #ifndef NVME_FAULTY_H
 #define NVME_FAULTY_H
@@ -16,7 +16,7 @@
 #define NVME_FAULTY_DOORBELLS 16u /* that are watched: of the first queues */
 
 struct nvme_faults {
-	/* Of each million completions so many are followed by another one: */
+	/* How many of a million completions are followed by another one: */
 	uint32_t twice_ppm;   /* the same again                            */
 	uint32_t unknown_ppm; /* of an id that the driver does not use     */
 	uint32_t queue_ppm;   /* of an id in flight, but of another queue  */
@@ -26,7 +26,7 @@ struct nvme_faults {
 	bool stuck_ready; /* CC.EN = 0 does nothing                   */
 	uint32_t slow_up; /* so many times it does not become ready   */
 	uint32_t deaf;    /* so many admin commands are not looked at */
-	/* What helps; a function that `has` does not name is not there at all. */
+	/* The ways to recover; without its `has_` flag a function is NULL. */
 	bool has_reset, has_bus_master, has_release;
 	uint32_t reset_tries; /* that reset() says -EAGAIN first          */
 	bool reset_fails;
@@ -44,7 +44,7 @@ struct nvme_faulty {
 	struct nvme_faults faults;
 	bool autonomous;
 	bool unready;  /* this time, it does not become ready */
-	bool released; /* what is left of it does not answer  */
+	bool released; /* it does not answer any more         */
 	uint64_t made_up_count;
 	uint64_t late_rings;                      /* of doorbells, after it was stopped */
 	uint32_t doorbell[NVME_FAULTY_DOORBELLS]; /* as they were then */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* What tests of the driver stand on: a drive, a queue pair, a buffer, and I/Os in one line. */
+/* The fixture of the driver's tests: a drive, a queue pair, a buffer, and I/Os in one line. */
 #ifndef NVME_FIXTURE_H
 #define NVME_FIXTURE_H
 
@@ -44,7 +44,7 @@ int fixture_run(struct nvme_fixture *f, struct nvme_io *io);
 /* The same for one that was submitted. */
 int fixture_finish(struct nvme_fixture *f, struct nvme_io *io);
 
-/* What write_of(seed) wrote: whether buf, or `bytes`, holds it; and a buf that holds nothing. */
+/* Return true if buf, or `bytes`, holds the bytes of write_of(seed). fixture_clear() clears buf. */
 bool fixture_holds(const struct nvme_fixture *f, uint32_t nblocks, uint64_t seed);
 bool holds(const uint8_t *bytes, uint32_t size_bytes, uint64_t seed);
 void fixture_clear(struct nvme_fixture *f);

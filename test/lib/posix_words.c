@@ -110,7 +110,7 @@ static int do_load(struct run *r)
 	return err;
 }
 
-/* What is held stays held: but a handle may be another user's, and mean nothing to this one. */
+/* Changes the user.  A held file stays held, but its handle may mean nothing to another user. */
 static int do_as(struct run *r)
 {
 	for (uint32_t i = 0; i < r->user_count; i++)
@@ -216,7 +216,7 @@ static int do_open(struct run *r)
 	return err;
 }
 
-/* Nobody waits for it, but who wants to see what comes of it. */
+/* weka_close_file() does not wait for the appliance; the test does, to see the effect. */
 static int do_close(struct run *r)
 {
 	int err = weka_close_file(r->client, &r->held);
@@ -468,7 +468,7 @@ static int as_text(struct run *r)
 	       strcmp(text, r->arg[1]) != 0;
 }
 
-/* Times are compared with what was noted: other, or the same; not later, for clocks may be set. */
+/* Compares times with the noted ones: equal or not; "later" would fail when a clock is set back. */
 static int times_of(struct run *r, bool *ctime_other, bool *mtime_other)
 {
 	struct weka_attr a;
@@ -557,7 +557,7 @@ static int as_size(struct run *r)
 	       a.size_bytes != strtoull(r->arg[1], NULL, 10);
 }
 
-/* At an offset of what is held: this text, then the end. */
+/* At this offset the held file has this text, then its end. */
 static int as_ends(struct run *r)
 {
 	char bytes[64];
@@ -601,7 +601,7 @@ static int as_hasnt(struct run *r)
 	return weka_getxattr(r->client, r->path[0], text_of(r, 1), NULL, 0) != -ENODATA;
 }
 
-/* So many names; and if one is given it is there once. */
+/* It has this many attributes; if a name is given, it is there once. */
 static int as_lists(struct run *r)
 {
 	int64_t bytes = weka_listxattr(r->client, r->path[0], attribute, sizeof(attribute));
@@ -614,7 +614,7 @@ static int as_lists(struct run *r)
 	return count != (uint32_t)atoi(r->arg[1]) || (r->args > 2 && found != 1);
 }
 
-/* One that DOES says of what it could not do which path it was: in weka_error(). */
+/* When a word of kind DOES fails, weka_error() must name its path. */
 enum kind { DOES, DOES_UNNAMED, ASSERTS };
 
 static const struct {

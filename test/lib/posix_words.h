@@ -39,7 +39,7 @@ struct posix_case {
 	const char *script; /* words of ours */
 };
 
-/* Who may be meant by "as NAME": the first one makes the directory, and begins. */
+/* A user that "as NAME" chooses: the first one makes the directory, and begins. */
 struct posix_user {
 	const char *name;
 	struct weka_client *client;

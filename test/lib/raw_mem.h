@@ -15,7 +15,8 @@ struct raw_mem {
 
 void raw_mem_init(struct raw_mem *mem, uint8_t *const *drive, uint32_t ndrives,
 		  uint64_t drive_bytes);
-/* What meta_dump() prints of a store that is opened for it; freed by the caller.  *err: its end. */
+/* Opens the store for meta_dump() and returns the output, which the caller frees. *err: its
+ * result. */
 char *raw_mem_dump(struct raw_mem *mem, const char *what, const char *arg, bool json, int *err);
 
 #endif

@@ -491,7 +491,7 @@ static void do_make(struct script *s, struct fab_req *req)
 
 /* ---- what brings bytes ---------------------------------------------------------------------- */
 
-/* Whether the client's checksums are those of what came. */
+/* Returns true if the client's checksums match the received bytes. */
 static bool sums_match(const uint8_t *bytes, uint32_t size, uint32_t skip, const uint8_t *sums)
 {
 	while (size > 0) {

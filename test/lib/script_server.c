@@ -111,7 +111,7 @@ static bool unhold(struct script *s, uint32_t i, const struct fab_req *req)
 	return true;
 }
 
-/* What is not to be silent any more is answered after all. */
+/* Answers held requests whose types are not silent any more. */
 static void answer_held(struct script *s)
 {
 	uint32_t i;

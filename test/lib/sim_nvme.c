@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * A drive with faults: its commands.  What survives a power cut is sim_nvme_power.c.
+ * A drive with faults: its commands.  sim_nvme_power.c decides which writes survive a power cut.
  *
  *   arrive --> pending, with a time when it is due and a status --> complete --> done
  *                 |

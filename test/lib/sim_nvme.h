@@ -2,9 +2,8 @@
 /*
  * Drives with faults, under the shipped driver and the shipped soft controller.
  *
- * A sim_drive is what lies behind a soft controller: an image in memory, with a volatile
- * cache or without.  All that it does follows from its seed, the commands and the time that
- * it is handed.
+ * A sim_drive is the back end of a soft controller: an image in memory, with a volatile cache or
+ * without.  All that it does follows from its seed, its commands and the time that it is handed.
  *
  *   write, completed     -> the cache; read back from there            (volatile_cache)
  *   write + FUA, flush   -> durable
@@ -50,7 +49,7 @@ struct sim_power {
 };
 
 struct sim_faults {
-	/* Of each million commands so many fail, with the kind's usual status. */
+	/* How many of a million commands fail, with the kind's usual status. */
 	uint32_t read_error_ppm;
 	uint32_t write_error_ppm; /* leaves some of the atomic units written, some not */
 	uint32_t flush_error_ppm;
@@ -58,10 +57,10 @@ struct sim_faults {
 	uint32_t lose_ppm;    /* work on, again and again, and never complete: until aborted */
 	uint64_t fail_nth;    /* the n-th command from now fails; 1: the next; 0: none */
 	uint16_t fail_status; /* with this; 0: the kind's usual one */
-	/* A command takes so long, chosen anew for each: they end in another order. */
+	/* The time of a command, random between these two: commands complete in another order. */
 	uint64_t delay_min_ns;
 	uint64_t delay_max_ns;
-	/* So much longer, for who wants some commands to dawdle; NULL: none does. */
+	/* Returns the time to add to a command's, to make some commands slow; may be NULL. */
 	uint64_t (*dawdle_ns)(void *user, const struct nvme_soft_cmd *cmd);
 	void *dawdle_user;
 	bool ignore_aborts;
@@ -69,7 +68,7 @@ struct sim_faults {
 	bool ignore_flush;       /* says done, makes nothing durable */
 	bool ignore_fua;         /* the write lands in the cache only */
 	uint32_t drop_write_ppm; /* says done, writes nothing */
-	uint32_t flip_read_ppm;  /* one bit of what is read is wrong */
+	uint32_t flip_read_ppm;  /* one bit of the bytes read is wrong */
 	uint32_t skip_read_ppm;  /* says done, moves nothing: as QEMU's does when its DMA faults */
 };
 
@@ -79,8 +78,8 @@ struct sim_drive_options {
 	bool volatile_cache;
 	uint32_t atomic_bytes; /* 4096 or 512; 0: 4096 */
 	uint32_t mdts;         /* transfers up to 4096 << mdts; 0: 5 */
-	/* Of a write that is larger than AWUPF, be it one logical block, the specification promises
-	 * nothing when the power fails.  This drive takes that of every write. */
+	/* For a write that is larger than AWUPF, even of one logical block, the specification
+	 * promises nothing when the power fails.  This drive treats every write like that. */
 	bool cut_garbles;
 	bool frees; /* takes deallocations */
 	uint64_t seed;
@@ -99,7 +98,7 @@ struct sim_counts {
 
 void sim_power_init(struct sim_power *power);
 
-/* When the next command in flight ends; UINT64_MAX: none is.  Set now_ns to it to go on. */
+/* Returns when the next command in flight ends, or UINT64_MAX.  Set now_ns to it to go on. */
 uint64_t sim_power_next_ns(const struct sim_power *power);
 
 /* The power fails when the `nth` write or flush from now arrives (1: the next), or never (0). */
@@ -143,14 +142,14 @@ void sim_drive_flip(struct sim_drive *sim, uint64_t byte, uint32_t bit);
 void sim_drive_restore(struct sim_drive *sim, const uint8_t *image);
 
 /*
- * What a power cut now would leave of `sim`, into `into`, which is of the same size and idle;
- * `sim` goes on undisturbed.  Of several drives call it for each, with the same seed.
+ * Copies the image that a power cut would now leave of `sim` to `into`, which has the same size and
+ * is idle; `sim` goes on undisturbed.  For several drives call it for each, with the same seed.
  */
 void sim_drive_cut_copy(const struct sim_drive *sim, uint64_t seed, struct sim_drive *into);
 
-/* What stands under the soft controller, for tests that open it themselves or change what it is. */
+/* The back end of the soft controller, for tests that open it themselves or change its traits. */
 struct nvme_soft_back *sim_drive_back(struct sim_drive *sim);
-/* Who opens it so says so. */
+/* A test that opens it itself must call this. */
 void sim_drive_opens(struct sim_drive *sim);
 struct nvme_soft_traits *sim_drive_traits(struct sim_drive *sim);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * What a drive's image becomes: completed writes, flushes, power cuts.
+ * A drive's image under completed writes, flushes and power cuts.
  *
- *   visible   what reads see: all completed writes
- *   durable   what is safe
+ *   visible   the bytes that reads see: all completed writes
+ *   durable   the bytes that survive any power cut
  *   write[]   the difference: completed writes, oldest first, with their bytes in log
  *
  * Invariants, true between any two calls:
@@ -101,7 +101,7 @@ static void see_written(struct sim_drive *sim, uint64_t offset_bytes, uint32_t s
 	       size_bytes / sim->atomic_bytes * sizeof(*sim->freed));
 }
 
-/* Back to what is durable. */
+/* Makes the durable bytes visible again. */
 static void see_durable(struct sim_drive *sim, uint64_t offset_bytes, uint64_t size_bytes)
 {
 	uint64_t unit = offset_bytes / sim->atomic_bytes;
@@ -329,7 +329,7 @@ static void end_in_flight(struct sim_drive *sim)
 	}
 }
 
-/* One drive's share of the seed: the same for a cut and for a copy of what it would leave. */
+/* One drive's share of the seed: the same for a cut and for a copy of its result. */
 static struct rand_state rand_of(const struct sim_drive *sim, uint64_t seed)
 {
 	struct rand_state rand;
@@ -359,7 +359,7 @@ void sim_power_cut(struct sim_power *power, uint64_t seed)
 	}
 }
 
-/* What has changed on either side since the last copy; all of it the first time. */
+/* Copies all units that have changed on either side since the last copy; the first time all. */
 static void copy_durable(const struct sim_drive *sim, struct sim_drive *into)
 {
 	if (into->copy_of != sim || into->copy_image != sim->image)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * What travels between simulated hosts.
+ * Bytes in transit between simulated hosts.
  *
  *    end 0   way: [seg][seg][FIN]  --arrives_ns, no partition, room-->  ready: [seg]   end 1
  *            sent and on its way                                        not yet read
@@ -20,7 +20,7 @@
 #define SYN_TRIES 6u
 #define NS_PER_S_ UINT64_C(1000000000)
 
-static struct sim_sock the_one; /* of who has no other */
+static struct sim_sock the_one; /* the network of programs that make no other */
 struct sim_sock *sim__sock = &the_one;
 struct sim_sock_stat sim_sock_stat;
 
@@ -245,7 +245,7 @@ static bool resets(const struct sim_flow *f)
 	return list_entry(f->way.prev, struct sim_segment, node)->type == SIM_RESET;
 }
 
-/* What has arrived of what `end` sent. */
+/* Delivers the segments of `end` that are due. */
 static void flow_run(struct sim_conn *c, int end)
 {
 	uint64_t until_ns = blocked_until(c->host[end], c->host[1 - end]);

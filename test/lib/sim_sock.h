@@ -13,10 +13,10 @@
  * socket, send, epoll_wait, ... of everything in it come here.  Descriptors that are not ours go to
  * the system.  clock_now_ns() is the simulated time.
  *
- * What is like Linux: order and no loss within a connection while it lives; data before the reset
- * that follows it; a reset for what arrives where nobody knows the connection; TCP_USER_TIMEOUT and
- * keepalive, as set, end a connection whose peer is not to be reached; edge-triggered epoll, which
- * forgets what was closed; the lowest free descriptor is the next.
+ * These are as in Linux: order and no loss within a connection while it lives; data before the
+ * reset that follows it; a reset in answer to a segment of an unknown connection; TCP_USER_TIMEOUT
+ * and keepalive, as set, end a connection whose peer cannot be reached; edge-triggered epoll, which
+ * forgets closed descriptors; the lowest free descriptor is the next.
  */
 #ifndef SIM_SOCK_H
 #define SIM_SOCK_H
@@ -37,7 +37,7 @@ struct sim_sock *sim_sock_new(void);
 void sim_sock_free(struct sim_sock *net);
 void sim_sock_use(struct sim_sock *net);
 
-/* Everything anew.  `idle` is called by who waits in poll(): it lets time pass. */
+/* Begins with an empty network.  poll() calls `idle` while it waits: it lets time pass. */
 void sim_sock_begin(uint64_t seed, void (*idle)(void));
 /* Gives back everything; returns how many descriptors were still open. */
 uint32_t sim_sock_end(void);
@@ -46,7 +46,7 @@ uint32_t sim_sock_end(void);
 void sim_sock_time(uint64_t now_ns);
 /* When something happens next by itself. */
 uint64_t sim_sock_next(void);
-/* Whether who sleeps on this descriptor of ours would be woken. */
+/* Returns true if a thread that sleeps on this descriptor of ours would be woken. */
 bool sim_sock_readable(int fd);
 /* Something has come for the host that it has not read. */
 bool sim_sock_unread(uint32_t host);
@@ -61,26 +61,26 @@ void sim_sock_alias(uint32_t address, uint32_t host);
 
 /* Its process dies: the kernel closes what it had.  Calls on it fail from now on, but for close. */
 void sim_sock_kill(uint32_t host);
-/* Its power fails: nobody is told.  With the power back it resets what it knows nothing of. */
+/* Its power fails: nobody is told.  With the power back it resets connections that it does not
+ * know. */
 void sim_sock_power(uint32_t host, bool on);
-/* While *fails it sends nothing: until whoever simulates its power has come to sim_sock_power(). */
+/* While *fails it sends nothing: until the simulation of its power calls sim_sock_power(). */
 void sim_sock_fails(uint32_t host, const bool *fails);
 /* Nothing gets to the address, or from it, or both, until then; it is late, not lost. */
 void sim_sock_partition(uint32_t host, bool to, bool from, uint64_t until_ns);
-/* Who wants to connect to it until then is refused. */
+/* Connections to it are refused until then. */
 void sim_sock_refuse(uint32_t host, uint64_t until_ns);
-/* The usual delay of what it sends and gets; each flow has slower moods by itself. */
+/* The usual delay of segments from and to it; each flow is slower than that at times. */
 void sim_sock_delay(uint32_t host, uint64_t delay_max_ns);
 
 /*
- * One of the host's connections, by the seed, is cut: of what is on its way any number of bytes
- * arrives, in each direction, and then a reset; at one of the ends perhaps not before `late_ns`.
- * False: it has none.
+ * Cuts one of the host's connections, chosen by the seed: in each direction any number of the bytes
+ * in transit arrives, then a reset; at one of the ends perhaps not before `late_ns`.  Returns false
+ * if the host has no connection.
  */
 bool sim_sock_cut(uint32_t host, uint64_t late_ns);
 
-/* Whether of the connections that `host` made one is still served though the host has given it up.
- */
+/* Returns true if a connection of `host` is still served although the host has given it up. */
 bool sim_sock_lingers(uint32_t host);
 
 struct sim_sock_stat {

@@ -519,7 +519,7 @@ static uint32_t plain_ready(const struct sim_obj *o)
 	return 0;
 }
 
-/* What is to be told of it; 0: nothing new. */
+/* Returns the events to report for it; 0: nothing new. */
 static uint32_t watch_ready(const struct sim_watch *w)
 {
 	struct sim_obj *o = sim__obj(w->fd);

@@ -124,7 +124,7 @@ void sim__end_close(struct sim_conn *c, int end);
 struct sim_obj *sim__obj(int fd);
 struct sim_obj *sim__listener(uint32_t address, uint16_t port);
 
-/* Whose address it is. */
+/* Returns the host that has this address. */
 static inline struct sim_host *sim__owner(uint32_t address)
 {
 	struct sim_host *h = &sim__sock->host[address];

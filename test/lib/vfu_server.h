@@ -15,7 +15,7 @@
 #define VFU_SERVER_NS_MAX   8u
 
 struct vfu_server_options {
-	const char *path;  /* of the socket; what lies there is replaced */
+	const char *path;  /* of the socket; a file there is replaced */
 	const char *drive; /* file: or mem:, as nvme_open() takes them */
 	bool no_mmap;      /* doorbells are messages */
 	bool no_irqs;      /* no MSI-X */

@@ -354,7 +354,7 @@ static void close_fds(struct exchange *x)
 
 /* ---- the other way round -------------------------------------------------------------------- */
 
-/* What the client asked while we waited for its reply: answered when we have done. */
+/* Requests that came while we waited for the client's reply: they are answered after it. */
 static struct exchange deferred[4];
 static uint32_t deferred_count;
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause-Patent
 # shellcheck shell=sh
-# Does what the host says, one command after the other (at() of test/guest/lib.sh): the number of one
-# comes over the second serial line, so that who waits for it takes no CPU time.
+# Executes the host's commands, one after the other (at() of test/guest/lib.sh).  The number of the next
+# command comes over the second serial line, so that waiting for it takes no CPU time.
 . test/e2e/lib.sh
 . test/guest/in/verbs.sh
 

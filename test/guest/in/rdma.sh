@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause-Patent
 # shellcheck shell=sh
-# The end-to-end test on $DRIVES over rdma://, then what goes wrong with networks and processes, under
-# load: $FAULTS, $FAULT_COUNT times each.
+# The end-to-end test on $DRIVES over rdma://, then faults of networks and processes, under load:
+# $FAULTS, $FAULT_COUNT times each.
 . test/e2e/lib.sh
 . test/guest/in/verbs.sh
 

@@ -17,8 +17,8 @@ network() {
 # Without the id of a closed connection, which stays for a while.
 resources() { rdma resource show | sed 's/ cm_id [0-9]*//'; }
 
-# What only a running request, a session or a connection holds; asked over shared memory, so that
-# asking changes nothing.
+# Prints the resources that only running requests, sessions and connections hold.  It asks over shared
+# memory, so that asking does not change them.
 number_of() { "$BIN/wekactl" --connect "$SHM" --key "$DIR/key" --json status | tr '{,' '\n\n' | sed -n "s/^ *\"$1\": *\([0-9]*\).*/\1/p" | head -n 1; }
 counts() {
 	echo "sessions $(number_of sessions_open) staging $(number_of staging_used_bytes)" \
