@@ -218,7 +218,7 @@ static void apply(struct file *f)
 	f->known &= f->kind != MAKE && f->kind != UNLINK;
 }
 
-/* Of a write across 4 MiB that was refused the first side may have been done. */
+/* Returns true for a write across 4 MiB: if it is refused, its first part may have been done. */
 static bool may_be_half(const struct file *f)
 {
 	return f->kind == WRITE && f->from < CHUNK && f->from + f->bytes > CHUNK;
@@ -332,7 +332,8 @@ static bool turn(bool more)
 	return true;
 }
 
-/* What was refused halfway: look which half is there. */
+/* Reads the files whose writes were refused: each has the first part of its write, or nothing of
+ * it. */
 static bool look_at_halves(void)
 {
 	for (uint32_t i = 0; i < FILES; i++) {

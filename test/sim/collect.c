@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Data zones are collected: what moves is somebody's only copy.  Small stores, more than half full,
- * in which files are replaced, written, cut and removed at random for several times the capacity,
- * while collection moves what lives.
+ * Collection of data zones, which moves the only copy of each block.  In small stores, more than
+ * half full, files are replaced, written, cut and removed at random for several times the capacity,
+ * while collection moves live blocks.
  *
- *   slow      what collection reads and writes takes long: the file is another by then
- *   cuts      the power is cut, again and again, while something is on its way
- *   tight     hardly a zone is free: each that is won is needed at once, and used again
+ *   slow      collection's reads and writes take long: meanwhile the file changes
+ *   cuts      the power is cut, again and again, while a move is in flight
+ *   tight     hardly a zone is free: each that is emptied is needed at once, and used again
  *
  *   - a read finds the file whole, as it was at some moment since it was asked for
  *   - after a cut each change is there whole or not at all; the check is clean
@@ -73,7 +73,8 @@ static bool failed(uint64_t seed, const char *where, const char *why)
 
 /* ---- who dawdles ----------------------------------------------------------------------------- */
 
-/* user: the drive.  What collection reads, or writes; one of two. */
+/* Delays half of the commands that read or write for collection. user: the drive's place in
+ * w.sim. */
 static uint64_t dawdle(void *user, const struct nvme_soft_cmd *cmd)
 {
 	const struct meta *m = app_core_meta(w.core);

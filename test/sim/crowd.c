@@ -267,7 +267,8 @@ static void set(uint32_t i, const struct file *to)
 	file[i].source = to->source;
 }
 
-/* What drives with errors may be answered: it was not done, or (-EROFS) nobody knows. */
+/* Returns true for statuses that faulty drives may cause: the change was not done, or (-EROFS)
+ * perhaps done. */
 static bool is_error(int status)
 {
 	seen.errors += status == -EIO;

@@ -5,18 +5,18 @@
  *   threads (one queue pair each, in turn)      owner            device
  *   submit, ring, poll, doze                    nvme_drive_step  nvme_faulty_run, whenever
  *
- * A seed picks what goes wrong and what helps: commands that never end or end late, any status,
- * completions that nobody asked for, CSTS.CFS, registers of all ones, a controller that does not
- * stop, or not start, or is another one then, the host that wants it back.  Of every run:
+ * A seed picks faults and the ways to recover: commands that never end or end late, any status,
+ * unexpected completions, CSTS.CFS, registers of all ones, a controller that does not stop, or does
+ * not start, or comes back as another one, a host that wants the device back.  In every run:
  *
- *  (1) each I/O that was taken comes back exactly once;
- *  (2) nothing is written to a buffer whose I/O has come back, but for those that are said to be
- *      quarantined: each is filled with a pattern and looked at when it is used again, and last;
- *  (3) what is read is what was written, or, where writes failed, one of the versions since;
- *  (4) what was flushed, or written through, is there when the drive is opened again, torn
+ *  (1) each submitted I/O comes back exactly once;
+ *  (2) nothing is written to a buffer whose I/O has come back, except for quarantined ones: each is
+ *      filled with a pattern and compared when it is used again, and at the end;
+ *  (3) a read returns the bytes written, or, where writes failed, one of the versions since;
+ *  (4) bytes that were flushed, or written with FUA, are there when the drive is opened again, torn
  *      nowhere inside an atomic unit;
- *  (5) no doorbell is rung of a controller that was stopped;
- *  (6) nothing that a polling thread calls allocates memory, or calls what may (strerror);
+ *  (5) the doorbells of a stopped controller are not rung;
+ *  (6) no function that a polling thread calls allocates memory, or calls one that may (strerror);
  *  (7) it settles: at the end the drive is good or dead, with a line that says why; it is not dead
  *      when one reset would have helped, and nobody is left waiting.
  *
@@ -125,7 +125,7 @@ static uint32_t pick(uint32_t bound)
 	return (uint32_t)rand_below(&w.rand, bound);
 }
 
-/* ---- what goes wrong ---------------------------------------------------------------------- */
+/* ---- faults ------------------------------------------------------------------------------- */
 
 /* Now and then a command takes as long as several timeouts. */
 static uint64_t dawdle_ns(void *user, const struct nvme_soft_cmd *cmd)
@@ -555,7 +555,7 @@ static bool run_it(void)
 		    nvme_drive_health(w.drive) == NVME_HEALTH_GOOD &&
 		    w.power.now_ns <= w.struck_ns + TIMEOUT_NS / 2)
 			w.wanted = w.begun + 1;
-		/* What lies goes on lying for a while, and then it is enough. */
+		/* A controller that lies goes on for a while; then it stops. */
 		if (w.struck && patience_ns == 0)
 			patience_ns = w.power.now_ns + rand_below(&w.rand, 60 * TIMEOUT_NS);
 		if (w.struck && (w.power.now_ns > patience_ns ||

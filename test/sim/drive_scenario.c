@@ -40,7 +40,7 @@ static void pick_rise(struct drive_scenario *s, struct rand_state *r)
 	s->can_rise = false; /* before anybody is told that it is away */
 }
 
-/* What the drive must be in the end, where that is sure. */
+/* Decides how the drive must end, where that is certain. */
 static void judge(struct drive_scenario *s)
 {
 	bool registers = s->trigger == DRIVE_ONES || s->trigger == DRIVE_GONE;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* What goes wrong with a drive in one run of test/sim/drive.c, and what helps, from a seed. */
+/* The faults of a drive in one run of test/sim/drive.c, and the ways to recover, from a seed. */
 #ifndef DRIVE_SCENARIO_H
 #define DRIVE_SCENARIO_H
 

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Who gets how much, in simulated time: 256 honest sessions on one appliance, alone and beside one
- * that means harm.
+ * The shares of sessions, in simulated time: 256 honest sessions on one appliance, alone and beside
+ * a malicious one.
  *
  *   clients (free) --> wire: 3 GB/s --> one core: COST of each thing done --> 2 drives: 1.75 GB/s
  *
- * The core, its scheduler, the fabric's polling and the drives' driver are the shipped ones.  The
- * clock goes on by what a turn did, times what that costs; what the drives and the wire take is
- * added where it happens.  So all that is asserted here follows from the seed.
+ * The core, its scheduler, the fabric's polling and the drives' driver are the shipped ones.  A
+ * turn advances the clock by the cost of the work that it did; the time of the drives and of the
+ * wire is added there.  So all results that are asserted here follow from the seed.
  *
  *   - each honest session gets its share, within 20 % of the mean
- *   - one that never reads, that floods, or that comes and goes, takes from the others no more than
- *     10 % of what they get, and adds no more than 10 % to their 99th percentile
+ *   - a session that never reads, that floods, or that comes and goes, takes no more than 10 % of
+ *     the others' rate, and adds no more than 10 % to their 99th percentile
  *   - twenty that never reap leave fifty others at least 80 % of their rate, and at most double
  *     their 99th percentile
  *   - one that reads a little does not wait behind others' windows of 64 MiB
- *   - sessions of one key, however many, get together what those of another do
- *   - what is too much is told so, by -EBUSY, and after an overload all is as before within the
- *     time that was told
+ *   - the sessions of one key, however many, get together as much as those of another
+ *   - excess requests are answered with -EBUSY and a time to wait; once this time has passed after
+ *     an overload, all is as before
  *
  * usage: fair [--seed N] [--ms N] [--shape NAME]
  */
@@ -53,7 +53,7 @@ enum {
 	COST_CAPSULE = 120, /* parsed                    */
 	COST_OP = 500,      /* a request, an item: begun, planned, its I/O made, answered */
 	COST_REPLY = 100,
-	COST_KIB = 90, /* the kernel's copy of what is sent */
+	COST_KIB = 90, /* the kernel's copy of sent bytes */
 };
 
 enum kind { READS, BATCHES, MEDIUM, LARGE, DEAF, FLOOD, PINGS, CHURN };
@@ -68,7 +68,7 @@ struct client {
 	enum kind kind;
 	uint32_t key, depth, depth_later; /* the latter from `later_ns` on */
 	struct slot slot[SLOTS];
-	/* What is not sent yet, in order, as the library has it: behind what was put off. */
+	/* Requests that are not sent yet, in the library's order: after those that were put off. */
 	uint8_t pending[SLOTS];
 	uint32_t pending_at, pending_count;
 	uint64_t done, cut_at_ns, wire_from; /* ... when measuring began */
@@ -491,7 +491,7 @@ static bool run(uint64_t seed, uint64_t ms, const struct plan *p, struct result 
 	while (net.now_ns < end_ns) {
 		turn();
 		if (p->depth_later && net.now_ns >= later_ns && settled_ns == 0) {
-			/* What was put off comes back after that long, and a quarter. */
+			/* Requests that were put off come back after this time and a quarter. */
 			settled_ns = later_ns + r->retry_max_ms * MS * 5 / 4 + 2 * MS;
 			sample_count = 0;
 		}

@@ -42,7 +42,7 @@ struct fair_net {
 	uint64_t now_ns;
 	uint64_t delay_ns;
 	uint64_t bytes_per_s;
-	/* What the appliance did, for whoever says how long that took. */
+	/* The appliance's work, for fair.c, which computes its time. */
 	uint64_t recv_count, send_count, sent_bytes, capsule_count;
 	/* private */
 	uint64_t wire_free_ns;

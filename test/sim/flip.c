@@ -13,8 +13,8 @@
  *   a superblock, a   the mount goes on with the other copy and names this one; nothing else
  *   root, a zone      changes
  *   header
- *   a log block       the mount is refused and names it: something acknowledged is in it.  Of the
- *                     newest one nobody knows: nothing changes, or a refusal that names the log
+ *   a log block       the mount is refused and names it: it holds acknowledged changes.  The newest
+ *                     block may hold none: nothing changes, or a refusal names the log
  *   anything else     nothing changes: mount, every byte, a clean check, a silent scrub
  *
  * Always: no wrong byte is returned as good, and no file is said not to be there; a mount that is
@@ -47,7 +47,7 @@ static struct {
 	uint64_t flips, mounts_refused, files_refused;
 } counts[SIM_LIVES];
 
-/* What came of a flip. */
+/* The results of a flip. */
 static struct {
 	int mount;
 	bool changed;       /* a refused mount has written something */
@@ -67,9 +67,9 @@ static bool failed(uint64_t seed, const char *why)
 	return false;
 }
 
-/* ---- what comes of it ------------------------------------------------------------------- */
+/* ---- results ---------------------------------------------------------------------------- */
 
-/* Each block is as it was or does not match its sum: one does not, and which. */
+/* Each block must be unchanged, or not match its sum.  Sets *bad_block if one does not match. */
 static enum answer judge_blocks(const struct sim_call *c, const struct fab_answer *a,
 				const struct sim_state *s, uint32_t *bad_block)
 {

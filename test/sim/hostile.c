@@ -2,15 +2,15 @@
 /*
  * A hostile client beside an honest one, on the whole appliance, in one thread, from a seed.
  *
- *   - what the honest client reads is what it wrote, whatever the other says meanwhile
+ *   - the honest client reads the bytes that it wrote, whatever the other says meanwhile
  *   - each of its requests is answered within STEPS_MAX turns: else something hangs
- *   - when a hostile session is over nothing of it is left: operations, staging, batches, hidden
- *     files, sessions are where they were
+ *   - when a hostile session ends, all that it held is free again: operations, staging, batches,
+ *     hidden files, sessions
  *   - the process does not grow; at the end the store's check is clean and the stop is too
  *   - replies go to requests that were made
  *
- * And so that the above means something: requests of each type succeed, and fail, and payload is
- * pulled; a fifth at least of what is said gets past the parser.
+ * And so that this proves something: requests of each type succeed, and fail, and payload is
+ * pulled; at least a fifth of the capsules gets past the parser.
  *
  * usage: hostile [--seed N] [--capsules N]
  */

@@ -109,7 +109,7 @@ static void twist_body(struct hostile *h, uint32_t bytes)
 
 /* ---- requests ------------------------------------------------------------------------------- */
 
-/* made: of what is to be made, moved or removed, which has no handle to be named by. */
+/* made: the name will be made, moved or removed, so a handle cannot name it. */
 static struct fab_name own_name(struct hostile *h, bool made)
 {
 	static const char *const names[] = { "/",       "/h",        "/h/a",   "/h/b",

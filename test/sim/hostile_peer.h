@@ -16,7 +16,7 @@
 
 enum { HOSTILE_IDS = 64, HOSTILE_PULLS = 8 };
 
-/* What the whole run has seen; over all sessions. */
+/* Counts of the whole run, over all sessions. */
 struct hostile_seen {
 	uint64_t capsules;
 	uint64_t sessions;
@@ -24,7 +24,7 @@ struct hostile_seen {
 	uint64_t good[FAB_TYPE_END];    /* replies of status 0 to requests of this type  */
 	uint64_t refused[FAB_TYPE_END]; /* ... of another status                         */
 	uint64_t pulls;                 /* that it was asked for                         */
-	uint64_t strange;               /* replies to what it has not asked for: a bug   */
+	uint64_t strange;               /* replies to requests that it never made: a bug */
 	int strange_type;
 };
 

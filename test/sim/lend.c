@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Shards that are lent, in one thread: a store, three borrowers, and between them rings in which
- * what was said waits.  Who has the next turn is the seed's choice.
+ * Shards that are lent, in one thread: a store, three borrowers, and rings of messages between
+ * them. The seed chooses who has the next turn.
  *
  *   borrower 0  plan, apply, look ---- said ... told ---.
  *   borrower 1  plan, apply, look ---- said ... told ----+--> hears ... store: log, checkpoints,
@@ -19,10 +19,10 @@
  *           records of the log that fill most of a zone
  *
  *   - each change is answered, with the status that POSIX says, or that there is no room
- *   - who looks finds what is acknowledged, or what is under way, whole; if that was answered, it
- *     stays, too
- *   - after a cut each change that was acknowledged is there, each that was under way is whole or
- *     not at all, and its receipt is there if it is; of what the store never heard nothing is
+ *   - a look finds the acknowledged state, or that of the change in progress, whole; a state that a
+ *     look was answered with stays
+ *   - after a cut each acknowledged change is there; each change in progress is there whole, with
+ *     its receipt, or not at all; a change that the store never heard of is not there
  *   - the check finds no fault; nothing hangs
  *
  * usage: lend [--seed N] [--seeds N] [--shape NAME]
@@ -56,7 +56,7 @@ static void on_abort(int number)
 
 /* ---- a life ---------------------------------------------------------------------------------- */
 
-/* Who is stalled has nothing done for it, while what it has made waits, and the others go on. */
+/* A stalled borrower gets no turn: its changes wait, while the others go on. */
 static uint32_t who_is_next(void)
 {
 	const uint32_t i = (uint32_t)lend_pick(&w, LEND_BORROWERS);

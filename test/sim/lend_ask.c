@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* What a borrower begins: operations as an appliance's core makes them, of names at random. */
+/* The operations that a borrower begins, as an appliance's core makes them, with random names. */
 #include "test/sim/lend_world.h"
 
 #include "base/num.h"
@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define OWN   300u /* of so many changes one is of any directory */
-#define TRIES 3u   /* for a name that is there, or is none */
+#define OWN   300u /* one in this many changes is in any directory */
+#define TRIES 3u   /* for a name that exists, or does not */
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
@@ -72,7 +72,7 @@ static void begin(struct lend_world *w, struct lend_slot *s, enum lend_kind kind
 	s->forgotten = meta_clients_forgotten(w->r.m);
 }
 
-/* Mostly of what is being changed: by anybody. */
+/* Returns a name to look at, mostly one that a borrower is changing. */
 static struct lend_name *name_to_see(struct lend_world *w, uint32_t borrower)
 {
 	const uint32_t by = lend_pick(w, 3) ? borrower : (uint32_t)lend_pick(w, LEND_BORROWERS);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* What each kind of change brings: its bytes, blocks, values. */
+/* The bytes, blocks and values of each kind of change. */
 #include "test/sim/lend_world.h"
 
 #include "base/num.h"
@@ -97,7 +97,7 @@ static void bring_symlink(struct lend_world *w, struct lend_slot *s)
 	s->op.length = s->change.bytes;
 }
 
-/* One of three may be long: its record in the log is larger than what borrowers make. */
+/* One in three may be long: its record in the log is larger than a borrower can make. */
 static void bring_xattr(struct lend_world *w, struct lend_slot *s)
 {
 	struct meta_op *op = &s->op;

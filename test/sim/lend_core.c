@@ -2,12 +2,12 @@
 /*
  * Borrowers and the store, each in its turn, and the rings between them: as app_store.c does it.
  *
- *   FREE -> TRY --- made, or what only the store can do --> TOLD --> STORE --> BACK --> FREE
+ *   FREE -> TRY --- made, or only the store can do it ----> TOLD --> STORE --> BACK --> FREE
  *            ^ \----- blanks are short: again -----.          |
  *            '-------------------------------------+----------' it was lent there meanwhile
  *
- * A look that has seen what is not durable is answered when it is: by the store, behind the record
- * of what it saw, or when the store says how far the log is (WAITS).
+ * A look that has seen a change that is not durable yet is answered when it is durable: by the
+ * store, after the change's record, or when the store says how far the log is (WAITS).
  */
 #include "test/sim/lend_world.h"
 
@@ -35,8 +35,8 @@ void lend_wrong(struct lend_world *w, const char *format, ...)
 
 /* ---- looks ----------------------------------------------------------------------------------- */
 
-/* What a plan has found is what is there now; or what will be, since some changes are applied
- * already.  Which it was is known as long as the name has not changed again. */
+/* A plan must find the name's present state, or its next one, because some changes are already
+ * applied.  Notes which, as long as the name has not changed again. */
 static void look_at(struct lend_world *w, struct lend_slot *s)
 {
 	const struct lend_name *n = s->change.name;
@@ -150,7 +150,7 @@ static void try_look(struct lend_world *w, struct lend_slot *s)
 	w->seen.looks_here++;
 	look_at(w, s);
 	if (s->op.seen_seq == META_SEEN_MADE) {
-		s->op.made = NULL; /* behind the record of what it saw */
+		s->op.made = NULL; /* after the record of the change that it saw */
 		say(w, s, true);
 	} else {
 		s->stage = LEND_WAITS;

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * What stands under each name: as all who were answered know it, and as it will be when the change
- * that is under way has been made.
+ * The state of each name: the acknowledged one, and the one after the change in progress.
  *
  *   now ---- a change begins ----> now, after ---- it is answered ----> now
  *                                      '---- the power fails ---------> one of both, and `after`
  *                                                                      if anybody has seen that
  *
- * One change of a name is under way at a time; so what may be found is known at any moment.
+ * A name has one change in progress at a time; so the states that may be found are always known.
  */
 #ifndef LEND_MODEL_H
 #define LEND_MODEL_H
@@ -31,16 +30,16 @@ struct lend_state {
 	uint64_t end;       /* ... each of them this, its lowest byte         */
 	uint32_t uid;
 	struct {
-		uint64_t tag; /* 0: there is none; bytes as `end` */
+		uint64_t tag; /* 0: not there; bytes as `end` */
 		uint32_t bytes;
 	} xattr[LEND_XATTRS];
 };
 
 struct lend_name {
 	struct lend_state now, after;
-	struct meta_handle handle; /* of what is now */
+	struct meta_handle handle; /* of the file in `now` */
 	bool busy;
-	bool seen;         /* `after`, by somebody who was told */
+	bool seen;         /* `after` was the answer to a look  */
 	uint64_t versions; /* of now, after and busy            */
 };
 

@@ -32,7 +32,7 @@ static struct fit fit_of(struct lend_world *w, struct lend_name *n)
 			     lend_state_is(&w->r, &n->after, &asks.op) };
 }
 
-/* What a client is told that asks again in a later session. */
+/* Asks for the receipt of a change, like a client that repeats it in a later session. */
 static int recall(struct lend_world *w, const struct lend_slot *s, const struct lend_receipt *r)
 {
 	struct meta_op op = {
@@ -47,7 +47,7 @@ static int recall(struct lend_world *w, const struct lend_slot *s, const struct 
 	return rig_run(&w->r, &op);
 }
 
-/* Of a change that is there its receipt is, too; and of none that is not. */
+/* A change must be there if and only if its receipt is. */
 static void receipt_is(struct lend_world *w, const struct lend_slot *s, struct fit f)
 {
 	struct lend_receipt *r = &w->receipt[s->borrower][s->number];
@@ -65,7 +65,7 @@ static void receipt_is(struct lend_world *w, const struct lend_slot *s, struct f
 		*r = is;
 }
 
-/* Only what the store has heard of can be there; what it has said is over, is. */
+/* Only changes that the store has heard of may be there; those that it said are over must be. */
 static void settle(struct lend_world *w, struct lend_slot *s)
 {
 	struct lend_change *c = &s->change;

@@ -135,11 +135,11 @@ void lend_ask_look(struct lend_world *w, struct lend_slot *s, struct lend_name *
 
 /* ---- lend_core.c -------------------- */
 
-/* The borrower's turn, or more of it: what waits is tried, and something begins. */
+/* The borrower's turn, or more of it: tries its waiting operations, and begins one if `begins`. */
 void lend_core_turn(struct lend_world *w, uint32_t borrower, bool begins);
-/* What was said is told before anything new is seen. */
+/* Ends the turn: sends the borrower's messages, before it sees anything new. */
 void lend_core_turn_ends(struct lend_world *w, uint32_t borrower, bool leaves);
-/* The store hears some of what was told. */
+/* The store takes `count` of the borrower's messages. */
 void lend_core_hear(struct lend_world *w, uint32_t borrower, uint32_t count);
 /* An operation comes from the store. */
 void lend_core_over(void *world, struct meta_op *op);
@@ -153,7 +153,7 @@ void lend_cores_quiet(struct lend_world *w);
 /* No borrower looks at anything, or all may again. */
 void lend_cores_leave(struct lend_world *w);
 void lend_cores_enter(struct lend_world *w);
-/* What was under way is forgotten. */
+/* Forgets all operations in progress. */
 void lend_cores_forget(struct lend_world *w);
 
 /* ---- lend_verify.c -------------------- */

@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause-Patent
-# Takes out one rule at a time - of flush, FUA and order, of what is promised over a network, of who gets how much - and runs
-# the simulations as `make test` does: one of them must fail.  A rule that nothing notices is either not tested or not needed.
-# usage: test/sim/mutants.sh [-l | -n] [NAME...]   -l: list them; the results stand in test/PROOF.md
-# -n: only whether each can be taken out of the code as it is: make tidy asks.
-# TREE=DIR: where it builds; kept, so that calls for one mutant each build no more than that one.
+# Removes one rule at a time - of flush, FUA and order, of promises over a network, of shares - and runs the simulations as
+# `make test` does: one of them must fail.  If none fails, the rule is not tested or not needed.
+# usage: test/sim/mutants.sh [-l | -n] [NAME...]   -l: list them; the results are in test/PROOF.md
+# -n: only checks that each can be removed from the present code: make tidy calls this.
+# TREE=DIR: where it builds; kept, so that calls for one mutant each build only that one.
 cd "$(dirname "$0")/../.." || exit 1
 if [ -z "${TREE:-}" ]; then
 	TREE=$(mktemp -d "${TMPDIR:-/tmp}/weka-mutant.XXXXXX")

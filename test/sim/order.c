@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * What all clients see is what one sees who does everything that they do, one after the other, in
- * the order in which the store did it.
+ * Linearizability: all clients must see the same results as one client that makes all their
+ * requests, one after the other, in the order in which the store executed them.
  *
  *   requests, many at once --> the whole appliance, 1, 2 or 4 cores --> answers
  *                                       |
@@ -16,9 +16,9 @@
  * name that was there throughout exactly once, and nothing that was not there when its page was
  * made.
  *
- * A plan is one moment, since nobody else changes what it looks at until it is over, and an apply
- * follows its plan within it (meta_op.c, meta_borrow.c); where one ends and another begins is seen
- * from outside, in meta__tx_begin().
+ * A plan is one moment, since nobody changes the records that it reads until it is over, and an
+ * apply follows its plan within it (meta_op.c, meta_borrow.c); meta__tx_begin() shows where a plan
+ * begins.
  *
  * usage: order [--seed N] [--ops N]
  */
@@ -147,7 +147,7 @@ static bool page_is(const struct order_answer *a)
 	return true;
 }
 
-/* What has gone with its tree is freed by and by, and its handle is good until then. */
+/* The files of a removed tree are freed gradually; until then their handles are good. */
 static bool may_differ(const struct order_answer *a, int want)
 {
 	const struct order_node *n = &order.model.node[a->op.node];

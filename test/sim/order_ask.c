@@ -246,8 +246,8 @@ static void pick(struct order_op *o, uint32_t lane)
 		if (o->node == ORDER_NONE)
 			o->kind = ORDER_STAT;
 	}
-	/* The number of a directory that goes with its tree is good for a while: what comes of
-	 * it is not said. */
+	/* The number of a directory in a removed tree is good for a while, with undefined
+	 * results. */
 	if (own)
 		o->dir = own_dir[lane];
 	else if (!trees && below(4) == 0)
@@ -311,7 +311,7 @@ bool order_ask_one(void)
 	return false;
 }
 
-/* ---- what comes back ------------------------------------------------------------------------- */
+/* ---- answers --------------------------------------------------------------------------------- */
 
 static void take_file(struct ask *a)
 {

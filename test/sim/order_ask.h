@@ -55,7 +55,7 @@ struct order_run {
 extern struct order_run order;
 
 void order_ask_begin(void);
-/* What sort of operations come now: so many of them at once, at most. */
+/* Begins an epoch, with another mix of operations.  Returns how many may be in flight. */
 uint32_t order_ask_epoch(uint32_t in_flight);
 /* Ask for something.  False: all calls are in flight. */
 bool order_ask_one(void);

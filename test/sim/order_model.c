@@ -255,7 +255,7 @@ static int do_rmdir(struct order_model *m, const struct order_op *op)
 	return 0;
 }
 
-/* Until no name of what has gone is left. */
+/* Removes all names in the tree. */
 static void empty(struct order_model *m, uint32_t dir)
 {
 	m->node[dir].with_tree = true;

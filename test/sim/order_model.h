@@ -78,7 +78,7 @@ struct order_model {
 void order_model_begin(struct order_model *m);
 /* It takes place now: its status; *node: what it found or made, ORDER_NONE: it speaks of none. */
 int order_model_do(struct order_model *m, const struct order_op *op, uint32_t *node);
-/* NULL: there is none. */
+/* Returns the entry of this name, or NULL. */
 const struct order_entry *order_model_entry(const struct order_model *m, uint32_t dir,
 					    const char *name);
 uint32_t order_model_count(const struct order_model *m, uint32_t dir);

@@ -5,11 +5,11 @@
  *
  *   random operations --> at rest: every byte, a check --> power cut or stop, mount: again
  *        |                                                               |
- *        +------- sometimes: delete everything, and fill it anew <-------+
+ *        +------- sometimes: delete everything, and fill it again <------+
  *
- *   - something comes back within STEPS_MAX turns, always: else it hangs
- *   - what deletes is never told -ENOSPC, and what was deleted can be written again
- *   - the paths that this is about have run: counted, and none of the counts is 0
+ *   - in every STEPS_MAX turns an operation ends: else the store hangs
+ *   - deleting never ends with -ENOSPC, and the space of deleted files can be written again
+ *   - the code under test has run: each of its counts is above 0
  *
  * usage: press [--seed N] [--ops N] [--shape NAME]
  */
@@ -69,7 +69,7 @@ static bool failed(const struct shape *s, uint64_t seed, const char *where, cons
 	return false;
 }
 
-/* What a store that hangs looks like, and who waits for it. */
+/* Prints the state of a store that hangs, and the operations that wait. */
 static void describe(void)
 {
 	sim_world_describe(&w);

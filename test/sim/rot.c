@@ -8,7 +8,7 @@
  *                              +-- each block: what it is, who needs it (rot_map.c)
  *
  * The image is stopped or was cut off while quiet, so that its log counts.  A block becomes zeros,
- * ones, random bytes, or what stands elsewhere (a write that went astray).  What must come of it:
+ * ones, random bytes, or a copy of another block (a misdirected write).  The results must be:
  *
  *   data of a file    each name of that file is refused for its bytes, nothing else is; the check,
  *                     which reads no data, is clean; the scrub names file, block, and place
@@ -18,16 +18,17 @@
  *   root, a zone      changes
  *   header
  *   a log block       as above if the log is on two drives; else the mount is refused and names
- *                     it.  Of the newest one nobody knows: nothing changes, or a refusal that names
- *                     the log
+ *                     it.  The newest block may hold nothing acknowledged: nothing changes, or a
+ *                     refusal names the log
  *   anything else     nothing changes: mount, every byte, a clean check, a silent scrub
  *
- * Besides, now and then both copies of a root, a header, or a block of the log: the mount is
- * refused and names them.  But for a header, where what the zone holds is known without it: the
- * mount goes on, names it, and everything is as it was.
- * Where it is refused, salvage (meta_salvage.c) brings back what has nothing there, as it was;
- * after a page it calls nothing proven that is not so.  After the log, paths that a record touches
- * are not judged; nor is what is told of the loss after both copies of something.
+ * Besides, now and then both copies of a root, a header, or a block of the log are damaged: the
+ * mount is refused and names them.  For a header of a zone whose content is known without it, the
+ * mount goes on, names the header, and everything is as it was. After a refusal, salvage
+ * (meta_salvage.c) must bring back everything that has no part in the damaged block.  After a
+ * damaged page it must not call a wrong file proven.  After a damaged block of the log, paths that
+ * one of its records touches are not judged; after the loss of both copies, the report of the loss
+ * is not.
  *
  * Always: nothing wrong is returned as good.  A mount that is refused has written nothing, unless a
  * page was hit: that it finds behind the copies that it mends.
@@ -70,7 +71,7 @@ static struct {
 	char error[256]; /* meta_error() at the end */
 } got;
 
-/* ---- what comes of it ------------------------------------------------------------------- */
+/* ---- results ---------------------------------------------------------------------------- */
 
 static void look(void)
 {
@@ -229,10 +230,10 @@ static bool judge(const struct rot_owner *o, uint32_t drive)
 	return nothing_else(NULL) && names(got.said, text, "the mount");
 }
 
-/* ---- what is left of a store that is refused ------------------------------------------------ */
+/* ---- salvage of a store that is refused ------------------------------------------------------ */
 
-/* What has nothing there is brought back as it was; and nothing is called proven that is not so.
- * Of what the lost block of the log changed nobody knows: that may be as it was before. */
+/* Items with no part in the damaged block must be saved unchanged, and no wrong item may be called
+ * proven.  Items that the lost block of the log changed may be in their state before it. */
 static bool judge_salvage(const struct rot_owner *o)
 {
 	static struct rot_salvage saved;
@@ -282,8 +283,9 @@ static uint8_t *bytes_at(uint64_t baddr)
 	return box.w.drive[META_BADDR_DRIVE(baddr)] + META_BADDR_BLOCK(baddr) * BLOCK_SIZE;
 }
 
-/* What went astray was meant for a place of the same kind, half of the time.  But no block of the
- * log goes elsewhere: there it may be refused by name, and that is not "nothing changes". */
+/* Returns a block for a misdirected write, half of the time one of the same kind.  A block of the
+ * log is written only over another one: elsewhere a mount may refuse it by name, and that is not
+ * "nothing changes". */
 static const uint8_t *astray(struct rand_state *r, enum rot_life kind)
 {
 	const bool same = rand_below(r, 2) && map.blocks_of[kind] > 1;
@@ -447,7 +449,7 @@ static bool image(uint64_t seed, uint64_t rots)
 	return good;
 }
 
-/* What was wrong before anything was: they find it in one image. */
+/* Seeds that once failed before any damage was done: one image finds the fault again. */
 static const uint64_t once_failed[] = {
 	1015, /* data went back and forth between two drives that were not quite even */
 	2001, /* the check waited for collection's walk, which nobody continued */

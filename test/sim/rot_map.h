@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* Which block of an image is what, and which files need it: for the simulation of bit rot. */
+/* A map of the blocks of an image, and of the files that need each, for the simulation of bit
+ * rot. */
 #ifndef TEST_ROT_MAP_H
 #define TEST_ROT_MAP_H
 
@@ -64,7 +65,7 @@ struct rot_map {
 	uint32_t items;
 };
 
-/* Of the box's image, and the model that it holds. */
+/* Makes the map of the box's image, with the model of its content. */
 void rot_map_make(struct rot_map *map, struct meta_box *b, struct model *fs);
 bool rot_may_need(const struct rot_item *item, const struct rot_owner *page);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* What salvage brings back of a store that was refused: compared with the model. */
+/* Salvage of a store whose mount was refused, compared with the model. */
 #ifndef TEST_ROT_SALVAGE_H
 #define TEST_ROT_SALVAGE_H
 

@@ -15,17 +15,18 @@
  *   formats  as copies, at every write of a format over an older store: what is there is no store,
  *            or a whole new one (or the old one, while its superblocks are being taken away).
  *
- * In a third of the seeds the drives keep no more of what was on its way than the specification
- * makes them: some of it is garbage then, and some cannot be read (sim_nvme.h, cut_garbles).
+ * In a third of the seeds the drives keep only those writes in flight that the specification makes
+ * them keep: of the others some are garbage then, and some cannot be read (sim_nvme.h,
+ * cut_garbles).
  *
- * Checkpoints are begun at any time, and in half of the seeds zones are used again as soon as they
- * are free: both are as right as any other time, and show what comes too early.
+ * Checkpoints begin at any time, and in half of the seeds zones are used again as soon as they are
+ * free: both are allowed at any time, and show a step that comes too early.
  *
- * Files are opened and held: used by handle when they have lost their names, too, and let go, or
- * their clients' connections end.  Then, and after a cut, nothing is left of what had no name.
+ * Files are opened and held: used by handle also after they have lost their names, and let go, or
+ * their clients' connections end.  After that, and after a cut, files without a name are gone.
  *
- * Clients ask again, after each cut, for what they had in flight: each change is made once.  In
- * copies the appliance that mounts a copy is asked, at one of four cuts.
+ * After each cut clients repeat the requests that were in flight: each change is made once.  In
+ * copies, the appliance that mounts a copy is asked again, at one in four cuts.
  *
  * A seed that fails is made short by itself, and what is left is told (sim_shrink.c);
  * SIM_SHRINK=no: it is not.
@@ -128,7 +129,7 @@ bool sim_run_failed(const char *where, const char *why)
 static const char *program;
 static uint64_t proves; /* seeds of minutes, behind the power cuts */
 
-/* Who only wants to know whether it fails: SIM_SHRINK=no. */
+/* SIM_SHRINK=no is for callers that only need to know whether it fails. */
 static bool shrinks(void)
 {
 	return !sim_run.again && !getenv("SIM_SHRINK");
@@ -160,7 +161,7 @@ static const char usage[] =
 	"usage: sim [--seed N] [--cuts N] [--minutes N --seeds N] [--only LIST] [--shrink]\n"
 	"           [--lie flush|fua]\n";
 
-/* One that takes a value; false: it is none of them. */
+/* Takes an option with a value.  Returns false if `arg` is not one of these. */
 static bool valued(const char *arg, const char *value)
 {
 	struct sim_run *r = &sim_run;

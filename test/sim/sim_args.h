@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* What the programs of this folder are told: where to begin, how much to do, which shape; and what
- * they have to tell: what was wrong. */
+/* The arguments of the programs in this folder: seed, count, shape; and their message when a run
+ * fails. */
 #ifndef SIM_ARGS_H
 #define SIM_ARGS_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * The network of a world: the appliance and its client are two hosts.  It is made anew whenever the
- * power comes back; what was on its way is gone then, as is who had sent it.
+ * The network of a world: the appliance and its client are two hosts.  It is made again whenever
+ * the power comes back; bytes in transit are gone then, like their sender.
  */
 #include "test/sim/sim_lan.h"
 #include "base/num.h"

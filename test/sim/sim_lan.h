@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* A network of sockets for a simulated world, of its own and in its time: no call of the system,
- * which is most of what a power cut costs over shared memory.  Who links this is linked with
+/* A network of sockets for a simulated world, in its time and without system calls, which over
+ * shared memory are most of the cost of a power cut.  Link programs that use it with
  * sim_sock_ldflags (test/test.mk). */
 #ifndef SIM_LAN_H
 #define SIM_LAN_H

@@ -130,7 +130,8 @@ static bool zeros(const struct sim_state *s, uint64_t from, uint64_t to)
 	return true;
 }
 
-/* What is called a hole is zeros; what is data as it lies on drives, nobody else knows. */
+/* A range that is called a hole must be zeros.  A range called data may be anything: only the
+ * drives know which blocks exist. */
 static bool take_seek(struct sim_load *l, struct sim_op *o, int status)
 {
 	const struct sim_state *s = o->content;
@@ -157,7 +158,7 @@ static void ask_next(struct sim_load *l, struct sim_op *o)
 	sim__request(l, o, false);
 }
 
-/* A long put whose session has ended begins anew: its hidden file has gone with that. */
+/* A long put whose session has ended begins again: its hidden file has gone with the session. */
 static bool begins_anew(const struct sim_load *l, const struct sim_op *o, int status)
 {
 	return o->kind == SIM_LONG_PUT && o->stage > 0 && o->begun != l->session &&
@@ -290,7 +291,7 @@ static void skip(struct sim_load *l)
 	l->next = i < l->only_count ? l->only[i] : UINT64_MAX;
 }
 
-/* What is held is let go where it is held. */
+/* A held file is let go over the connection that holds it. */
 static struct sim_call *call_for(struct sim_load *l, const struct sim_op *o)
 {
 	if (o->kind == SIM_LET_GO)
@@ -336,8 +337,9 @@ bool sim_load_step(struct sim_load *l, bool send)
 	return true;
 }
 
-/* With its session a hold ends, and with the appliance what has no other name.  What was under way
- * with that has nothing to ask for any more; a change of what has one is that name's. */
+/* A hold ends with its session, and a file without a name ends with the appliance.  Operations in
+ * progress on such a file end; a change of a held file that has a name becomes a change of the
+ * name. */
 static void holds_end(struct sim_load *l)
 {
 	sim_model_let_go(l->model);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Random operations of a client against the model, several in flight, each on paths of its
- * own, so that what must come of each is known when it is sent; readers go anywhere.
+ * Random operations of a client against the model, several in flight, each on paths of its own, so
+ * that the right answer is known when it is sent; readers go anywhere.
  *
- * They are a list that follows from the seed: what number n is follows from the seed, n and the
- * model; `only` leaves out all others.  Who has lost its session asks again for what it has in
- * flight (sim_load_resume), as libweka-client does: each change is then made once.
+ * They are a list that follows from the seed: operation n follows from the seed, n and the model;
+ * `only` leaves out all others.  After a lost session the client repeats its requests in flight
+ * (sim_load_resume), as libweka-client does: each change is then made once.
  */
 #ifndef SIM_LOAD_H
 #define SIM_LOAD_H
@@ -71,7 +71,7 @@ struct sim_op {
 	struct fab_handle handle;
 	struct sim_call *call;
 	struct sim_listing listing;
-	/* What it calls its change, and the mark of the session in which that was sent first. */
+	/* The id of its change, and the mark of the session in which that was sent first. */
 	struct fab_change change_id;
 	uint64_t mark;
 	uint64_t begun; /* a long put: the session that began it */
@@ -109,7 +109,7 @@ struct sim_load {
 		struct fab_handle handle;
 		uint32_t lane; /* who has it */
 	} hold[SIM_HOLDS];     /* those that the model has */
-	bool breaks;           /* a drive fails: an error says nothing of what was done */
+	bool breaks;           /* a drive fails: after an error a change may be done or not */
 	struct sim_op op[SIM_OPS_MAX];
 	uint64_t done;       /* operations that came back */
 	uint64_t full;       /* ... with -ENOSPC          */
@@ -121,15 +121,17 @@ struct sim_load {
 	uint64_t broken;     /* ... since a drive failed */
 	uint64_t by_kind[SIM_KINDS];
 	char why[320]; /* of the first wrong answer; "": none */
-	/* Answers to calls that are not the load's: user is none of op[].  NULL: there are none. */
+	/* Takes the answers to calls of others, whose user is not in op[]; may be NULL. */
 	bool (*other)(struct sim_load *l, struct sim_call *c);
 };
 
 void sim_load_init(struct sim_load *l, struct sim_world *w, struct sim_model *model, uint64_t seed);
-/* Send what there is room for, one turn, take in what came back. false: see why. */
+/* Sends as many requests as fit, makes one turn, takes in the answers.  Returns false: see
+ * `why`. */
 bool sim_load_step(struct sim_load *l, bool send);
 bool sim_load_idle(const struct sim_load *l);
-/* The power went: what was in flight is decided by what is found (sim_verify); then forget it. */
+/* After a power cut: sim_verify() decides, from the content, which changes in flight were made;
+ * then forget them. */
 void sim_load_forget(struct sim_load *l);
 /* All that is open is as it should be, by handle; nothing is in flight.  false: see why. */
 bool sim_load_holds(struct sim_load *l);
@@ -141,12 +143,12 @@ void sim_load_resume(struct sim_load *l);
 /* `to` is the same client, of another world: what it has in flight is not in flight there. */
 void sim_load_copy(struct sim_load *to, const struct sim_load *from, struct sim_world *w,
 		   struct sim_model *model);
-/* A bit of a block of a random file's data is another from now on, on the drives; the drives are at
- * rest.  False: there is none that could be. */
+/* Flips a bit in a data block of a random file, on the drives, which are at rest.  Returns false if
+ * there is no such block. */
 bool sim_load_rot(struct sim_load *l, struct rand_state *r);
 extern uint64_t sim_rot_seen; /* answers with a block that does not match its sum, as it must be */
 
-/* All that there is: what programs of their own mix do not do. */
+/* Chooses all kinds of operations; programs with a `mix` of their own do not call it. */
 void sim_load_everything(struct sim_load *l);
 
 /* Everything that is there against the model, with l's changes in flight either way (NULL: none);
@@ -157,7 +159,7 @@ bool sim_answer_holds(const struct sim_call *c, uint32_t i, const struct sim_sta
 /* On drives as a cut has left them, not mounted, of the store that `m` has mounted: each shard has
  * a root of which both copies are whole and the same.  false: see w->why. */
 bool sim_roots_hold(struct sim_world *w, const struct meta *m);
-/* ... and each zone in use both copies of its header.  Of a store that was formatted before. */
+/* ... and each zone in use has both copies of its header, in a store that was formatted before. */
 bool sim_heads_hold(struct sim_world *w, const struct meta *m);
 
 bool sim_verify(struct sim_world *w, struct sim_model *model, struct sim_load *l, bool settle);

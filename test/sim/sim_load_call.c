@@ -250,7 +250,7 @@ static void request_kind(struct sim_op *o, struct sim_call *c, bool again)
 	}
 }
 
-/* What it calls its change; the same number when it is asked for again. */
+/* Gives the change its number; a repeated request keeps it. */
 static void name_change(struct sim_load *l, struct sim_op *o, bool again)
 {
 	struct sim_call *c = o->call;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* What a load has open: looked at, and at its end let go, so that nothing of it is left. */
+/* The open files of a load: compared, and let go at its end, when nothing may be left of them. */
 #include "test/sim/sim_load_internal.h"
 #include "base/clock.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* Between sim_load.c (what comes of operations), sim_load_pick.c (what is done next, and what must
- * come of it), sim_load_read.c (what readers may find) and sim_load_call.c (requests). */
+/* Shared by sim_load.c (answers), sim_load_pick.c (the next operation, and its right answer),
+ * sim_load_read.c (states that readers may find) and sim_load_call.c (requests). */
 #ifndef SIM_LOAD_INTERNAL_H
 #define SIM_LOAD_INTERNAL_H
 
@@ -23,11 +23,11 @@ static inline bool sim__holds_at_once(const struct sim_op *o)
 	return o->number % 2;
 }
 
-/* What it may find: what is there, and what changes under way may make of it. */
+/* Notes the states that a reader may find: the present one, and those of changes in progress. */
 void sim__may_find_all(struct sim_load *l, struct sim_op *reader);
 /* Readers under way may see what this change makes; when it is acknowledged: for sure. */
 void sim__readers_may_find(struct sim_load *l, const struct sim_change *ch, bool sure);
-/* What it has found; false: see l->why.  *more: a listing goes on. */
+/* Takes a reader's answer.  Returns false if it is wrong: see l->why. *more: a listing goes on. */
 bool sim__take_reader(struct sim_load *l, struct sim_op *o, bool *more);
 
 /* It was answered with an error. */

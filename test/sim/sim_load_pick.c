@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* What is done next, and what must come of it, from the model: see sim_load.h. */
+/* Picks the next operation, and its right answer, from the model: see sim_load.h. */
 #include "test/sim/sim_load_internal.h"
 #include "base/num.h"
 
@@ -43,7 +43,7 @@ static void pick_dir(struct sim_load *l, char out[SIM_PATH_MAX])
 		snprintf(out, SIM_PATH_MAX, "%s", m->node[i].path);
 }
 
-/* A name of what is open: NULL: it has none. */
+/* Returns a name of the open file, or NULL if it has none. */
 static const char *name_of_held(const struct sim_load *l, const char *held)
 {
 	const struct sim_state *s = sim_model_get(l->model, held);
@@ -60,7 +60,7 @@ static void pick_hold(struct sim_load *l, char out[SIM_PATH_MAX])
 	snprintf(out, SIM_PATH_MAX, "#%u", (unsigned)rand_below(&l->rand, SIM_HOLDS));
 }
 
-/* What is open loses its names more often than what is not. */
+/* Picks a name of an open file in half of the cases, so that open files lose their names often. */
 static bool pick_held_path(struct sim_load *l, char out[SIM_PATH_MAX])
 {
 	const char *name;
@@ -90,7 +90,7 @@ static void pick_path(struct sim_load *l, char out[SIM_PATH_MAX], const char *le
 		ASSERT(snprintf(out, SIM_PATH_MAX, "%s/%s%u", dir, letter, n) < SIM_PATH_MAX);
 }
 
-/* What is open is used by handle now and then, whether it has another name or not. */
+/* Picks a file by path or, now and then, an open one by handle, whether it has a name or not. */
 static void pick_file(struct sim_load *l, struct sim_op *o)
 {
 	char held[SIM_PATH_MAX];
@@ -246,7 +246,7 @@ static bool expect_tree_removed(struct sim_load *l, struct sim_op *o)
 	return o->expect || put_tree(l, o, o->path, NULL);
 }
 
-/* What a move of directories must answer: the order of checks is PROTOCOL.md's. */
+/* Returns the right answer to a move of directories: PROTOCOL.md has the order of checks. */
 static int move_answer(struct sim_load *l, const struct sim_op *o)
 {
 	const struct sim_state *a = sim_model_get(l->model, o->path);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * What readers may find.
+ * The states that readers may find.
  *
  *    sent                                          answered
  *   --|----[ change A ]-------------[ change B ...]---|-----> time
- *     \__ what was there, what A made of it, what B made or may yet make of it
+ *     \__ the state before A, after A, and after B, which may also be made later
  *
  *  (1) A read finds a file whole, as it was at some moment between the two.
- *  (2) What one reader has found, no later one finds undone: a change that was seen is made for
- *      whoever asks then, at all of its paths at once, and no power cut undoes it.
+ *  (2) A change that one reader has seen is there for all later ones, at all of its paths at once,
+ *      and no power cut undoes it.
  *  (3) A listing has each name that was there throughout exactly once, and none that never was.
  */
 #include "test/sim/sim_load_internal.h"
@@ -89,7 +89,7 @@ static bool take_read(struct sim_load *l, struct sim_op *o)
 
 /* ---- listings ---------------------------------------------------------------------------- */
 
-/* What is behind the directory's own name in a path; NULL: it is not in it. */
+/* Returns the path below the directory, or NULL if the path is not in it. */
 static const char *behind(const char *dir, const char *path)
 {
 	size_t length = strlen(dir);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * What each block of a store at rest is, from its images and FORMAT.md alone: which file's data,
- * which page of which shard's tree, which copy of what, or nothing.
+ * The purpose of each block of a store at rest, from its images and FORMAT.md alone: the data of a
+ * file, a page of a shard's tree, a copy of another structure, or nothing.
  *
  *   superblocks, roots  -->  the trees that the roots name  -->  leaves: names, inodes, extents
  *   zone headers        -->  the log: its blocks, and which of them a mount needs
  *
- * For each file it knows which keys a lookup of it looks for, so which pages it cannot do without.
+ * For each file it knows the keys that a lookup of it needs, and so the pages that it needs.
  */
 #ifndef SIM_MAP_H
 #define SIM_MAP_H

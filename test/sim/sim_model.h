@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * What the files should be: a map from path to state, and changes that are under way.
+ * The files that should exist: a map from path to state, and the changes in progress.
  *
  * A change is a set of paths with the state of each before and after it.  While its request is
  * out, a power cut may leave all of them before or all of them after; once it was acknowledged,
  * or a reader has seen one of them after, only after is right.
  *
- * A file that is open has one more name, that no directory has: "#2" is hold 2 of it.  So it stays
- * when its last name goes, and whatever changes it changes it there, too.
+ * An open file has one more name, which is in no directory: "#2" is hold 2.  So it stays when its
+ * last name goes, and each change of it changes the state there, too.
  */
 #ifndef SIM_MODEL_H
 #define SIM_MODEL_H

@@ -57,24 +57,23 @@ void sim_run_tell(const struct sim_world *w, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 bool sim_run_failed(const char *where, const char *why); /* false */
 
-/* The drive that was listed last, if it is none of those that the store began with, nor all that
- * it has; 0: none. */
+/* Returns the drive that was listed last, if it was added later and is not the only one; else 0. */
 uint32_t sim_newest(const struct sim_world *w);
-/* A mount that is not given drive d: all is there, or -ENODEV, it says that d is missing; that it
- * does for sure when d is part of the store, and is not to leave.  -EUCLEAN: else, with a line. */
+/* Mounts without drive d.  Returns 0 if everything is there, or -ENODEV if the mount says that d is
+ * missing, as it must if d is part of the store and is not leaving; else -EUCLEAN, after a line. */
 must_check int sim_mount_without(struct sim_world *w, uint32_t d, struct sim_model *model,
 				 struct sim_load *l, bool leaves);
-/* One that a mount did without, and that is there again, may be none of the store's any more: then
- * it is to be offered anew. */
+/* A drive that was missing at a mount and is back may not belong to the store any more: then it
+ * must be offered again. */
 bool sim_is_refused_for(struct sim_world *w, int err);
 
-/* What a seed does, and how many operations and cuts it has at most. */
+/* Run a seed; and return how many operations, cuts and faults it has at most. */
 bool sim_seed(uint64_t seed);
 bool sim_minutes(uint64_t seed);
 void sim_seed_events(uint64_t seed, uint32_t *ops, uint32_t *cuts, uint32_t *faults);
 
-/* The seed fails: which events of it are enough?  Runs this program, again and again, and at last
- * with what is left, so that people see that.  Does not return. */
+/* Finds a short list of events with which the seed still fails: runs this program again and again,
+ * and at last with that list and its output.  Does not return. */
 void sim_shrink(const char *program, uint64_t seed) __attribute__((noreturn));
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * What a seed of sim.c does: see there.
+ * The shapes of sim.c's seeds: see there.
  *
- * In each of these an end of the power, or of the process, is a cut of the list of events (cN), and
- * slow drives, full drives, drives that fail are faults of it (fN); sim_run.h.
+ * In each of them an end of the power, or of the process, is a cut in the list of events (cN), and
+ * slow, full or failing drives are faults in it (fN); sim_run.h.
  */
 #include "test/sim/sim_run.h"
 #include "test/sim/sim_drives.h"
@@ -117,8 +117,8 @@ static bool survives(struct sim_world *w, struct sim_model *model, struct sim_lo
 
 /* ---- copies ------------------------------------------------------------------------------ */
 
-/* What was in flight is asked for again, of the appliance that has mounted what the cut left: each
- * change is made, once. */
+/* Repeats the requests that were in flight, to the appliance that has mounted the store after the
+ * cut: each change must be made once. */
 static bool asked_again(struct sim_world *w, const struct sim_model *model,
 			const struct sim_load *was, uint64_t seed)
 {
@@ -223,7 +223,7 @@ static bool copies(uint64_t seed)
 
 /* ---- lives ------------------------------------------------------------------------------- */
 
-/* Who changes the configuration takes the new drive's line out, and puts it in again, or not. */
+/* Somebody removes the new drive's line from the configuration, and puts it back, or not. */
 static bool tries_without(struct sim_world *w, struct sim_model *model, struct sim_load *l,
 			  struct rand_state *r, uint64_t seed)
 {
@@ -349,7 +349,7 @@ static bool takes_no_writes(struct sim_world *w, struct sim_load *l, struct rand
 	}
 	sim_run_tell(w, "drive %llu of %u takes no writes, for %llu turns", (unsigned long long)one,
 		     w->sims, (unsigned long long)steps);
-	l->breaks = true; /* of what was to be written for a client nothing is known */
+	l->breaks = true; /* after an error a client's write may be done or not */
 	for (uint64_t i = 0; i < steps; i++)
 		if (!sim_load_step(l, i < steps / 2))
 			return failed(seed, "answer, with drives that take no writes", l->why);
@@ -535,8 +535,8 @@ static bool older_store(struct sim_world *w, uint64_t seed)
 	return good;
 }
 
-/* What a format that the power cut short has left. */
-/* old_too: the old superblocks are being taken away, and nothing else has been touched. */
+/* Checks the drives after a power cut in a format: no store, or a whole new one. old_too: the old
+ * superblocks are being erased, and nothing else has been touched. */
 static bool none_or_new(struct sim_world *w, uint64_t seed, bool old_too)
 {
 	static struct sim_model nothing;
@@ -610,7 +610,7 @@ bool sim_seed(uint64_t seed)
 
 /* ---- minutes ------------------------------------------------------------------------------- */
 
-/* What ends a burst, if anything does. */
+/* The end of a burst of operations. */
 enum ending { END_PAUSE, END_CUT, END_KILL, END_DRIVE, END_ROT };
 
 static struct {
@@ -642,7 +642,7 @@ static void set_burst(uint64_t burst, struct rand_state *r)
 		sim_drive_faults(min.w.sim[slow], &faults);
 }
 
-/* A drive fails all commands.  What it was given to do then, nobody knows. */
+/* Makes a drive fail all commands: changes that were in flight may be done or not. */
 static void drive_fails(struct rand_state *r)
 {
 	const struct sim_faults dead = { .read_error_ppm = 1000000,

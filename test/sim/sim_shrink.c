@@ -6,7 +6,7 @@
  *            leave out a half, a quarter, ... : does it still fail?  Then that is the list.
  *           [. .     .       . .]              and finer, until none can be left out
  *
- * Each try is this program, run anew with --only: it may end by an assertion, or hang.
+ * Each try runs this program again, with --only: it may end by an assertion, or hang.
  */
 #include "test/sim/sim_run.h"
 

@@ -138,7 +138,7 @@ static bool is_state(struct hunt *h, const char *path, const struct sim_state *s
 	       f->attr.size_bytes == s->size && read_holds(h, f, s);
 }
 
-/* What was found, for people. */
+/* Describes the file that was found, for messages. */
 static const char *describe(struct hunt *h, const char *path, char out[96])
 {
 	const struct found *f = find(h, path);
@@ -176,7 +176,7 @@ static void explain(struct hunt *h, const char *path)
 		f->explained = true;
 }
 
-/* What has rotted shows nothing of what should be there. */
+/* A rotten file cannot show its right content. */
 static bool rots(const struct sim_change *c)
 {
 	for (uint32_t i = 0; i < c->count; i++)

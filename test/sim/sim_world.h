@@ -99,17 +99,17 @@ struct sim_world {
 	struct sim_power power;
 	struct sim_drive *sim[SIM_DRIVES_MAX]; /* outlive power cuts */
 	uint32_t sims;                         /* with the spares */
-	bool pulled[SIM_DRIVES_MAX];   /* from the next power-up on there is none in this place */
-	bool listed[SIM_DRIVES_MAX];   /* in the appliance's configuration */
-	bool left_out[SIM_DRIVES_MAX]; /* a mount did without it, since it was offered */
-	uint32_t joined;               /* bits: that it is part of the store was said */
-	void *memory[SIM_CORES_MAX];   /* of the cores; outlives power cuts too */
+	bool pulled[SIM_DRIVES_MAX];           /* from the next power-up on this place is empty */
+	bool listed[SIM_DRIVES_MAX];           /* in the appliance's configuration */
+	bool left_out[SIM_DRIVES_MAX];         /* a mount did without it, since it was offered */
+	uint32_t joined;                       /* bits: that it is part of the store was said */
+	void *memory[SIM_CORES_MAX];           /* of the cores; outlives power cuts too */
 	uint64_t memory_bytes[SIM_CORES_MAX];
 	uint32_t ncores;
 	struct rand_state order;
 	void *net;                 /* the lan's */
 	void *pool[SIM_CORES_MAX]; /* the client's memory, with a lan: outlives connections */
-	/* Of one power-up: */
+	/* For one power-up: */
 	uint64_t memory_iova[SIM_CORES_MAX];
 	struct nvme_dma *dma;
 	struct nvme_drive *drive[SIM_DRIVES_MAX];
@@ -151,7 +151,7 @@ void sim_world_kill(struct sim_world *w, uint64_t seed);
 /* `to`, which has no power, gets drives as a power cut of `from` would leave them now. */
 void sim_world_cut_copy(const struct sim_world *from, uint64_t seed, struct sim_world *to);
 
-/* What a store that hangs looks like, in lines that begin with "# ". */
+/* Prints the state of a store that hangs, in lines that begin with "# ". */
 void sim_world_describe(const struct sim_world *w);
 
 /* If an assertion ends the program, it says after how many cuts. */

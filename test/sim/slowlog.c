@@ -277,7 +277,7 @@ static bool stays(uint64_t seed, uint32_t name)
 	return good || failed(seed, a.path, "its change had been seen, and is gone");
 }
 
-/* So many others that what was in the cache is not any more, while the log is slow. */
+/* While the log is slow, reads so many other files that the file's pages leave the cache. */
 static bool read_others(uint64_t seed, uint32_t but)
 {
 	static struct ask other[8];

@@ -236,7 +236,7 @@ static void holds_end(void)
 		wire_holds_end(&run.client[i]);
 }
 
-/* What the power cut or the kill leaves comes back after a while. */
+/* Cuts the power or kills the process; the appliance comes back after a while. */
 static void appliance_down(enum fault fault)
 {
 	holds_end();
@@ -366,7 +366,7 @@ static bool a_fault(void)
 		partition_all(now_ns);
 	else if (fault == FAULT_REFUSED)
 		sim_sock_refuse(APPLIANCE, now_ns + below(3 * NS_PER_S));
-	else if (fault == FAULT_POWER && below(2)) /* in the middle of what it writes then */
+	else if (fault == FAULT_POWER && below(2)) /* in the middle of its next writes */
 		sim_power_cut_at(&run.w.power, 1 + below(60), rand_u64(&run.rand));
 	else if (fault == FAULT_STOP)
 		return appliance_stop();
@@ -637,7 +637,7 @@ static bool appliance_is_clean(void)
 	return true;
 }
 
-/* What is below each directory, when it has been passed up. */
+/* Compares the totals of each directory, after they have been passed up. */
 static bool totals_are(struct wire_client *cl)
 {
 	for (uint64_t end = run.w.power.now_ns + TOTALS_NS; run.w.power.now_ns < end;)
@@ -679,8 +679,8 @@ static bool last_look(void)
 	return falls_quiet();
 }
 
-/* Every connection breaks once more, and all is well for longer than an appliance waits for who has
- * something open: what is open then is held again. */
+/* Breaks every connection once more, then lets more time pass than an appliance waits for clients
+ * with open files: the files that are open then must be held again. */
 static bool stays_open(void)
 {
 	uint64_t since_ns = run.w.power.now_ns;

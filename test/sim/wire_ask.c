@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * What a client of the simulation asks: see wire.c.
+ * The requests of a client of the simulation: see wire.c.
  *
- * Each thing that is asked about a name is an operation of the model, from before it is submitted
- * until it is known what came of it (wire_look.c).
+ * Each request about a name is an operation of the model, from before it is submitted until its
+ * result is known (wire_look.c).
  */
 #include "test/sim/wire_client.h"
 

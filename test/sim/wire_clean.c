@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* What is left when everybody has gone: nothing. */
+/* Checks that nothing is left of clients that have gone. */
 #include "test/sim/wire_clean.h"
 
 #include "appliance/core/app_op.h"

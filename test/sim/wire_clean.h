@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* What is left of clients that have gone: see wire.c. */
+/* Checks that nothing is left of clients that have gone: see wire.c. */
 #ifndef WIRE_CLEAN_H
 #define WIRE_CLEAN_H
 

@@ -120,7 +120,7 @@ struct wire_counts {
 };
 extern struct wire_counts wire_counts;
 
-/* What all of them saw, in words. */
+/* Prints the counts of all clients. */
 void wire_client_report(void);
 void wire_client_begin(struct wire_client *cl, uint32_t index, uint64_t seed);
 /* A turn: take in, look, and `ask` for more.  false: something is wrong (sim_why). */
@@ -143,7 +143,7 @@ bool wire_client_is_clean(struct wire_client *cl);
 uint32_t wire_client_misses(const struct wire_client *cl, const char *dead);
 /* Every name is read until it was answered well, one at a time. */
 bool wire_client_read_all(struct wire_client *cl, bool (*turn)(void));
-/* So is what it has open, by handle. */
+/* Likewise each open file, by handle. */
 bool wire_client_read_held(struct wire_client *cl, bool (*turn)(void));
 /* Changes that have ended and that nobody can carry out any more. */
 void wire_settle(struct wire_client *clients, uint32_t count);
@@ -165,7 +165,7 @@ int wire__ask_close(struct wire_client *cl, struct wire_request *r);
 bool wire__opened(struct wire_client *cl, struct wire_request *r, int status);
 /* Something was answered that was asked then. */
 void wire__is_kept(struct wire_client *cl, uint64_t asked_ns);
-/* What it holds may be over: with the appliance (or the client) for sure. */
+/* Its holds may have ended; wire_holds_end(): they have, with the appliance or the client. */
 void wire_holds_turn(struct wire_client *cl, uint64_t now_ns);
 void wire_holds_end(struct wire_client *cl);
 void wire__open_op(struct wire_client *cl, struct wire_item *it, const struct wire_op *op);
@@ -173,14 +173,14 @@ void wire__pick_name(struct wire_client *cl, struct wire_item *it);
 void wire__learn(struct wire_client *cl, uint32_t group, uint32_t object,
 		 const struct weka_handle *handle);
 
-/* What submitting it said: it is out, or nothing of it was seen. */
+/* Takes the result of submitting it: it is in flight, or it will never be carried out. */
 bool wire__sent(struct wire_client *cl, struct wire_request *r, int err, uint64_t now_ns);
 bool wire__read_one(struct wire_client *cl, uint32_t group, uint32_t name, bool (*turn)(void));
 bool wire__read_held(struct wire_client *cl, const struct wire_held *h, bool (*turn)(void));
 bool wire__is_read(enum wire_ask ask);
 /* One that came back. */
 bool wire__reaped(struct wire_client *cl, struct wire_request *r, uint64_t now_ns);
-/* Nobody will be told what came of this item. */
+/* The result of this item will never be known. */
 void wire__unknown(const struct wire_request *r, const struct wire_item *it);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * What files hold, each a number: nodes of a tree, a change on top of another content, so that
- * equal histories are equal numbers; and so are those that nobody can tell apart.
+ * The contents of files, as numbers: each is a node of a tree, a change of another content, so that
+ * equal histories have equal numbers; and so have histories with equal bytes.
  */
 #include "test/sim/wire_model_internal.h"
 

@@ -2,13 +2,13 @@
 /*
  * Files that a client of the simulation has open: see wire.c.
  *
- * From when its open is answered until it is closed a file is there, for whoever has its handle,
- * whatever becomes of its names; as long as the appliance lives, and its client or its connection
- * come back in time: then the library asks for it again, and nobody notices.
+ * From the answer to its open until it is closed, a file can be used by its handle, whatever
+ * becomes of its names; as long as the appliance lives, and its client or its connection comes back
+ * in time: then the library asks for the hold again, and the program does not notice.
  *
- * That is believed only where it must be so: for KEPT_NS from when something was asked that was
- * answered, of a client with one connection; of one that has lanes, as long as the one that holds
- * has not broken, for a while.
+ * The simulation relies on that only where it must be so.  For a client with one connection: for
+ * KEPT_NS after it sent a request that was answered.  For a client with lanes: for a while, as long
+ * as the lane that holds the file has not broken.
  */
 #include "test/sim/wire_client.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * What a client of the simulation makes of the answers: each is told to the model, which knows
- * whether it can be; or that there is none, and nobody knows.
+ * The answers to a client of the simulation.  Each is given to the model, which knows whether it is
+ * possible; so is the loss of an answer, after which the result is unknown.
  */
 #include "test/sim/wire_client.h"
 
@@ -212,7 +212,7 @@ static void request_free(struct wire_client *cl, struct wire_request *r)
 	r->window.lease = NULL;
 }
 
-/* What came of one that is answered. */
+/* Takes in the result of an answered request. */
 static bool look(struct wire_client *cl, struct wire_request *r)
 {
 	if (r->ask == ASK_LIST)

@@ -49,7 +49,7 @@ static struct {
 	/* the set that is being made */
 	struct wire_state *set;
 	uint32_t set_count, set_room;
-	uint32_t set_from; /* what stands before is not of the set any more */
+	uint32_t set_from; /* first state of the set: earlier ones are not part of it */
 	uint32_t *hash;    /* 1 + index, by hash */
 	uint32_t hash_size;
 } model;
@@ -62,7 +62,7 @@ static void set_begin(void)
 	memset(model.hash, 0, model.hash_size * sizeof(*model.hash));
 }
 
-/* What was made so far is only looked at: a new set begins behind it. */
+/* Begins a new set behind the states made so far, from which it is computed. */
 static uint32_t set_turn(void)
 {
 	model.set_from = model.set_count;
@@ -145,7 +145,7 @@ static int kept_at(const struct wire_state *s, uint32_t object)
 	return -1;
 }
 
-/* The file is so at all of its names, and for who holds it without one. */
+/* Changes the file at all of its names; if it has none, at the holds that keep it. */
 static void set_file(struct wire_state *s, uint32_t object, uint32_t content, uint32_t attr)
 {
 	bool named = name_of(s, object) >= 0;
@@ -170,7 +170,7 @@ static void set_name(struct wire_state *s, uint32_t name, uint32_t object, uint3
 	s->attr[name] = attr;
 }
 
-/* The name goes, and what it was of stays for who has another name of it, or holds it. */
+/* Removes a name; its file stays if it has another name, or is held. */
 static void drop_name(struct wire_state *s, uint32_t name)
 {
 	const uint32_t object = s->object[name], content = s->content[name], attr = s->attr[name];
@@ -180,7 +180,7 @@ static void drop_name(struct wire_state *s, uint32_t name)
 		set_file(s, object, content, attr);
 }
 
-/* What is asked by handle. */
+/* An operation by handle. */
 static void by_handle(struct wire_state *s, const struct wire_op *op, uint32_t *answer)
 {
 	int name = name_of(s, op->object), kept = kept_at(s, op->object);
@@ -285,7 +285,7 @@ static void happen(const struct wire_group *g, struct wire_state *s, uint32_t i)
 	}
 }
 
-/* What came of an operation. */
+/* The answer to an operation. */
 struct answer {
 	int status;
 	uint64_t size;        /* of the file; UNKNOWN: not told */
@@ -309,7 +309,7 @@ static bool reads_like(uint32_t content, const struct answer *a)
 	return wire__content_has(content, a->bytes, a->offset, a->got, model.answers);
 }
 
-/* Of a file that has lost its names nothing is known but that. */
+/* Returns true if the answer fits.  A file that has lost its names may be gone or not. */
 static bool fits(const struct wire_op *op, uint32_t answer, const struct answer *a)
 {
 	switch (op->kind) {
@@ -537,7 +537,7 @@ int wire_hold_take(uint32_t group)
 	return -1;
 }
 
-/* What is on its way by handle may find it, or nothing. */
+/* Operations by handle that are in flight may find the file, or not. */
 static void slacken(const struct wire_group *g, struct wire_state *s, uint32_t object)
 {
 	for (uint32_t k = 0; k < WIRE_OPEN; k++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * What clients may be told: a group of names (a directory) as all that it can be by now.
+ * The answers that clients may get: all possible present states of a group of names, a directory.
  *
  * A group is the set of its possible states.  An operation is open from when it was submitted until
  * nobody can carry it out any more, and takes place in one moment between; when its answer comes,
@@ -9,14 +9,14 @@
  * acknowledged is there from then on, once; one whose answer was lost may be there, and once it was
  * seen it is.
  *
- * A file that is held stays in the group's states when it loses its name: what is asked by handle
- * is then as strict as before.  Of one that nobody holds for sure nothing is known but that.
+ * A held file stays in the group's states when it loses its name: answers by handle are then as
+ * strict as before.  A file without a name that is perhaps not held may be gone or not.
  *
  * A file may have several names in its group, and an attribute; some groups are removed whole, and
- * made again.  What is below them, as the appliance counts it, is compared at the end.
+ * made again.  The appliance's totals of their trees are compared at the end.
  *
- * What a file holds is a chain of changes: a put of its own bytes, appends, writes, truncates; each
- * byte names the change that it came from and where it stood in it.
+ * The content of a file is a chain of changes: a put of its own bytes, appends, writes, truncates;
+ * each byte names the change that wrote it, and its place in that change.
  */
 #ifndef WIRE_MODEL_H
 #define WIRE_MODEL_H
@@ -95,9 +95,11 @@ bool wire_found(uint32_t group, int op, int status, const uint8_t *bytes, uint32
 		uint32_t asked, uint32_t got);
 /* ... a stat or a listing: absent, or so large. */
 bool wire_saw(uint32_t group, int op, int status, uint64_t size);
-/* ... a WIRE_HOLD: of this file, which stays for whoever has its handle; an error: of none. */
+/* ... a WIRE_HOLD: it holds this file, which stays for users of its handle; after an error:
+ * none. */
 bool wire_held(uint32_t group, int op, int status, uint32_t object);
-/* A place for one, before it is asked for; -1: none.  And when it may be over. */
+/* Takes a place for a hold, before the request, or returns -1; and frees it when it may have
+ * ended. */
 int wire_hold_take(uint32_t group);
 void wire_hold_end(uint32_t group, uint32_t hold);
 /* It was a read, and has no answer; or a change that certainly did not take place: false as above.
