@@ -58,7 +58,7 @@ struct rig {
 	bool data_failed;     /* one did, and the store cannot go on without that drive */
 	bool lifo;            /* the newest I/O completes first                         */
 	bool cut_garbles;     /* sectors on their way at a cut may become garbage       */
-	bool cut_spoils;      /* ... and all of what has not completed surely does      */
+	bool cut_spoils;      /* ... and those of incomplete writes always do           */
 	uint64_t lost_from;   /* reads of drive 0 that meet these blocks end with       */
 	uint64_t lost_to;     /* lost_status; of none when the two are equal            */
 	int lost_status;

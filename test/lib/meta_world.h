@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * A store with what it needs round it, for tests of its operations: drives in memory, and a crank.
+ * A store for tests of its operations, with drives in memory and a crank.
  * Either the real store, or its names over a transaction made of a sorted array
  * (test/unit/meta_tx_fake.h), which misses pages, stalls and fails when its seed says so.
  */

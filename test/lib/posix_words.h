@@ -12,8 +12,8 @@
  *          holds P TEXT   text P TEXT (of a symlink)
  * times    note P, then changed|unchanged P (ctime), modified|unmodified P (mtime)
  * handles  hold P, then alive or stale
- *          open P [FLAGS [MODE]] holds what it finds; flags c create, x exclusive, t truncate,
- *          d directory, and opens it, until close; then of what is held: put AT TEXT
+ *          open P [FLAGS [MODE]] holds the file found; flags c create, x exclusive, t truncate,
+ *          d directory, and opens it, until close; then on the held file: put AT TEXT
  *          append TEXT   cut SIZE   read AT, and asserts ends AT TEXT (behind which is the end)
  * attributes lstat P   chmod P MODE   chown P UID GID   utime P NS   readlink P [ROOM]   list P
  *          asserts mode P MODE   owner P UID GID   time P NS   size P N   lookin P COUNT [NAME]

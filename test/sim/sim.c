@@ -4,16 +4,17 @@
  *
  *   copies   a workload runs undisturbed; at every write that reaches a drive, copies of the
  *            drives are made as a power cut then would leave them, mounted by another appliance,
- *            and compared with what had been acknowledged.  Every boundary is seen.
+ *            and compared with the acknowledged changes.  Every boundary is seen.
  *   lives    the power is cut at a random write, also in a mount; the same drives go on, up to
  *            eight lives, so that recoveries of recoveries are seen.  Some lives end with the
  *            process alone: the drives keep their caches, and lose them later.
- *            In half of these seeds drives are drained meanwhile, or are to stay after all; one
- *            that has gone is closed, and is pulled out at the next cut.  In half of them, and in
- *            some copies, drives are added; a mount may have to do without the new one.
+ *            In half of these seeds drives are drained meanwhile, or their drain is taken back; a
+ *            drive that has left is closed, and is pulled out at the next cut.  In half of the
+ *            seeds, and in some copies, drives are added; a mount may have to do without the
+ *            new one.
  *   mounts   as copies, at every write of a mount; and each copy is mounted twice.
- *   formats  as copies, at every write of a format over an older store: what is there is no store,
- *            or a whole new one (or the old one, while its superblocks are being taken away).
+ *   formats  as copies, at every write of a format over an older store: the drives have no store,
+ *            or a whole new one (or the old one, while its superblocks are being erased).
  *
  * In a third of the seeds the drives keep only those writes in flight that the specification makes
  * them keep: of the others some are garbage then, and some cannot be read (sim_nvme.h,

@@ -9,8 +9,8 @@
  * Several cores are stepped in one thread too: in each turn in another order, by the seed, and some
  * of them not at all.  The client has a connection to each, and its calls take turns.
  *
- * Everything above the drives is the shipped code.  A power cut forgets the appliance and the
- * client, and lets the drives keep what they must and, by the seed, some of what they may.
+ * Everything above the drives is the shipped code.  At a power cut the appliance and the
+ * client are gone, and the drives keep all durable writes and, by the seed, some of the others.
  */
 #ifndef SIM_WORLD_H
 #define SIM_WORLD_H

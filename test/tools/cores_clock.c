@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * What several polling cores would serve, on a machine that has too few to show it.
+ * Computes the rate of several polling cores, on a machine that has too few to measure it.
  *
  *   clock[0]  ----step----step--------step---->      each core has a clock of its own; the one
  *   clock[1]  --step------step--step---------->      whose clock is behind is stepped next, and
@@ -353,7 +353,7 @@ static uint8_t *window_of(struct client *c, const struct slot *s)
 	return (uint8_t *)fab_region_memory(c->region) + (uint64_t)(s - c->slot) * WINDOW;
 }
 
-/* What all files are made of: in the window of each call, since any may be the next. */
+/* Fills the window of a call with the content of all small files. */
 static void fill_window(struct client *c, struct slot *s)
 {
 	uint8_t *window = window_of(c, s);
@@ -387,7 +387,7 @@ static void make_files(struct client *c)
 	}
 }
 
-/* What the large file is made of. */
+/* Fills the window of a call with a piece of the large file. */
 static void fill_piece(struct client *c, struct slot *s)
 {
 	uint8_t *window = window_of(c, s);
@@ -431,7 +431,7 @@ static void make_large(struct client *c)
 
 /* ---- the load ------------------------------------------------------------------------------ */
 
-/* Of a client's file `number`, which may not be there yet. */
+/* Returns the name of a client's file `number`, which may not exist yet. */
 static struct fab_name own_name(struct client *c, struct slot *s, uint32_t i, uint32_t number,
 				enum shape shape)
 {
@@ -541,7 +541,7 @@ static uint32_t entries(struct slot *s)
 	return count;
 }
 
-/* What came, looked at: files, entries or blocks. */
+/* Returns how many files, entries or blocks an answer has. */
 static uint32_t came(struct slot *s, enum shape shape)
 {
 	ASSERT(s->call.status == 0);
@@ -554,7 +554,8 @@ static uint32_t came(struct slot *s, enum shape shape)
 	return shape == AT_RANDOM || shape == UNLINK ? 1 : answers(&s->call);
 }
 
-/* What came back is asked again at once.  Returns the files, entries or blocks that came. */
+/* Takes in answers and sends new requests at once.  Returns the files, entries or blocks
+ * received. */
 static uint32_t serve_client(struct client *c, enum shape shape)
 {
 	const bool batches = shape != AT_RANDOM && shape != WRITE && shape != UNLINK;
@@ -651,7 +652,7 @@ static double rate(enum shape shape)
 	return (double)count * 1e9 / (double)took_ns;
 }
 
-/* Of the changes that other cores than the store's had, so many in a hundred were made there. */
+/* Returns how many of a hundred changes that reached other cores than core 0 were made there. */
 static double made_percent(void)
 {
 	uint64_t made = 0, asked = 0;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * A witness of faults: appends numbered records to a file, several at once, and reads another whose
- * every byte it knows, until it is told to stop (SIGTERM); it says which records were acknowledged.
+ * A witness of faults: appends numbered records to a file, several at once, and reads another file
+ * of known content, until it is told to stop (SIGTERM); it prints which records were acknowledged.
  * "verify" reads such a file and compares.
  *
  *	fault_client ADDRESS KEY PATH > acknowledged
  *	fault_client ADDRESS KEY PATH verify acknowledged
  *
- * A line of what it says: the number of a record, and its status, when that came.  The file is
- * right if each record in it is whole and stands there once, and every one with status 0 is there.
+ * A line of its output is the number of a record, and its status when that came.  The file is right
+ * if each record in it is whole and stands there once, and every one with status 0 is there.
  *
- * Many reads end early, by a cancel or a short deadline, and each window is released at once: what
- * would still be written there is found with WEKA_POISON_WINDOWS=1 (client-lib/client_poison.c).
+ * Many reads end early, by a cancel or a short deadline, and each window is released at once: later
+ * writes into it are found with WEKA_POISON_WINDOWS=1 (client-lib/client_poison.c).
  *
  * At the end every lease must be back, without anybody closing the session; stderr has a line "#
  * ..." of counts.
@@ -164,7 +164,7 @@ static void submit(struct worker *w)
 			read_more(w, &w->reading[i]);
 }
 
-/* What is read is right, or it was not read. */
+/* Compares the bytes of a read, unless it failed or ended early. */
 static int reading_done(struct worker *w, struct reading *r)
 {
 	int status = r->req.status, code = 0;
@@ -323,7 +323,8 @@ static int verify(struct weka_client *c, const char *path, const char *acknowled
 
 int main(int argc, char **argv)
 {
-	/* Whoever falls silent is given up within 30 s (PROTOCOL.md 7): no append ends before. */
+	/* A silent appliance is given up within 30 s (PROTOCOL.md 7): no append times out
+	 * before. */
 	struct weka_options options = { .size_bytes = sizeof(options),
 					.pool_bytes = 8 << 20,
 					.timeout_ns = 90 * NS_PER_S };

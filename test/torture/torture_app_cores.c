@@ -336,7 +336,7 @@ static void come(struct visitor *v, uint32_t id)
 	rand_seed(&v->rand, id + 1);
 }
 
-/* Whose records, and how many of each: whole ones, and none is lost. */
+/* Checks that each client's records are there, all of them and whole. */
 static void check_together(struct visitor *v)
 {
 	uint32_t count[CLIENTS] = { 0 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Two threads, a ring each way, a bell each: a ball goes to and fro, several at a time, and who has
- * nothing to do sleeps until its bell is rung.  All of it must come, in order; nobody may sleep
- * for ever.  Run under TSan.
+ * Two threads, a ring each way, a bell each.  Balls go to and fro, several at a time; a thread with
+ * nothing to do sleeps until its bell is rung.  All balls must arrive, in order; no thread may
+ * sleep for ever.  Run under TSan.
  */
 #include "appliance/core/app_ring.h"
 

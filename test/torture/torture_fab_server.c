@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * A server's two threads, control and core, while clients of both transports come, work and go
- * without a word: sessions, pools and wake-ups cross between them.  For TSan and for hours:
+ * A server's two threads, control and core, while clients of both transports come, work and vanish:
+ * sessions, pools and wake-ups cross between them.  For TSan, and for runs of hours:
  * torture_fab_server [rounds].
  */
 #include "fabric/fab_internal.h"

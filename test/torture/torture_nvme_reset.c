@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * A drive is reset, and single queue pairs of it are made anew, under threads that use them, and
- * that come and go.
+ * A drive is reset, and single queue pairs of it are created again, under threads that use them,
+ * and that come and go.
  *
  * Each thread makes itself a queue pair of one memory drive, writes and reads back, retries what a
  * reset cut off, sleeps now and then, stops it with I/Os in flight, and makes another one; one more
- * thread owns the drive, steps it, and finds fault with it all the time.  The controller lives in
- * this process: whoever runs it while it is taken down is seen by TSan, which is the judge, with
- * each byte that is read and each I/O that is counted.
+ * thread owns the drive, steps it, and requests resets all the time.  The controller lives in this
+ * process, so TSan sees a thread that runs it while it is taken down.  Besides, each byte read is
+ * compared, and each I/O counted.
  */
 #include "nvme/nvme_internal.h"
 

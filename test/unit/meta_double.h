@@ -664,7 +664,7 @@ static inline uint32_t d_count_pages(uint64_t root, uint32_t height)
 	return n;
 }
 
-/* After d_cut(): which pages live is counted anew. */
+/* After d_cut(): counts the live pages again. */
 static inline void d_recount(void)
 {
 	memset(d.page, 0, sizeof(d.page));

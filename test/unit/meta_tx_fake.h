@@ -8,8 +8,8 @@
  *   block    of the two drives: free, pending (allocated), or known to an applied change
  *
  * Included by one test program at a time: it defines what the rest of meta/ defines in a store.
- * It is stricter than the real one: a delete of what is not there, a counter that is taken
- * without a change in its shard, a block that dies twice end the test.
+ * It is stricter than the real one: a delete of a missing record, a counter that is taken without a
+ * change in its shard, and a block that dies twice end the test.
  */
 #ifndef TEST_META_TX_FAKE_H
 #define TEST_META_TX_FAKE_H

@@ -94,7 +94,7 @@ Test(app_account, so_they_are_refused_before_they_are_taken)
 	cr_assert(strstr(why, ", tables (opens_max) "), "%s", why);
 }
 
-/* What a store takes for them is what it says of itself. */
+/* A store takes as much memory for them as it reports. */
 Test(app_account, what_a_store_takes_for_open_files_is_what_is_counted)
 {
 	struct meta_conf mc = { .ndrives = 1,

@@ -79,7 +79,7 @@ static void *grow(void *arg)
 	return NULL;
 }
 
-/* What was read is one version: its bytes, and its length. */
+/* The bytes and the length of a read must belong to one version. */
 static void be_one_version(const uint8_t *bytes, uint64_t size_bytes)
 {
 	const uint32_t v = (uint32_t)(size_bytes - GROW_FIRST) / GROW_BY;

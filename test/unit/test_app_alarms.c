@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* Alarms: each is raised by what it is for, and by nothing else. */
+/* Alarms: each is raised by its own cause, and by no other. */
 #include "appliance/core/app_alarms.h"
 #include "base/num.h"
 

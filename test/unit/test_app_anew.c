@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* When the daemon begins anew, and a start that was anew and failed. */
+/* When the daemon restarts itself, and a restart that failed. */
 #include "appliance/host/app_anew.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -17,7 +17,7 @@ static void block(sigset_t *set)
 	cr_assert_eq(sigprocmask(SIG_BLOCK, set, NULL), 0);
 }
 
-/* As the process that began anew left them: blocked, and nobody has made a descriptor of them. */
+/* The signals are as the restarting process left them: blocked, and without a descriptor. */
 Test(app_anew, signal_to_stop_ends_the_pause_and_one_to_reload_does_not, .timeout = 30)
 {
 	const struct app_anew a = { .file = "/nowhere", .is = true, .read_only = true, .tries = 4 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Drives that go wrong under the appliance, all of it but main(): a reset costs clients nothing
- * but the delay; a drive that dies takes what lies on it, and nothing else, and nothing for good;
- * what a drive has not written into memory is never taken for what was read.
+ * Drives that fail under the appliance, all of it but main(): clients notice a reset only as a
+ * delay; when a drive dies, only its blocks are lost, and they are back with the drive; memory that
+ * a drive has not written is never taken for the bytes of a read.
  */
 #define _GNU_SOURCE
 #include "base/clock.h"

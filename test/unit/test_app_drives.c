@@ -134,7 +134,7 @@ Test(app_drives, one_that_is_offered_is_so_whatever_its_last_block_holds)
 	cr_assert(strstr(name[1], path[0]));
 }
 
-/* Nor is what is left then taken for a store: it might be formatted. */
+/* The other drives must not be taken for a machine without a store: somebody might format them. */
 Test(app_drives, where_no_other_has_a_store_one_that_cannot_be_read_is_named)
 {
 	uint32_t stores, count = DRIVES;

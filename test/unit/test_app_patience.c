@@ -203,7 +203,7 @@ Test(app_patience, what_cannot_help_is_not_tried)
 	cr_assert_eq(p.count, 1);
 }
 
-/* ... but it is kept for a daemon that begins anew, which is told to open the drives again. */
+/* ... but it is kept for a daemon that restarts itself, which is told to open the drives again. */
 Test(app_patience, what_cannot_help_is_kept_for_who_begins_anew)
 {
 	struct meta_io must = { .must = true };
@@ -269,7 +269,7 @@ static void *put_one(void *arg)
 	return (void *)err;
 }
 
-/* The caller may begin anew: it is asked to, and nobody is told anything before it has said no. */
+/* The caller may restart: it is asked to, and no request is answered before it has refused. */
 Test(app_patience, the_caller_begins_anew_and_reads_what_is_durable)
 {
 	pthread_t thread;

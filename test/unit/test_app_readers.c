@@ -173,8 +173,8 @@ static int64_t listed(const struct ask *a)
 	return -ENOENT;
 }
 
-/* What the reply tells: how long the file is under its name, or -errno; -EILSEQ: another's bytes.
- */
+/* Returns the size of the file according to the reply, or -errno; -EILSEQ: the bytes of another
+ * file. */
 static int64_t told(const struct ask *a)
 {
 	const struct fab_call *call = &a->call->call;
@@ -206,7 +206,7 @@ static int64_t told(const struct ask *a)
 
 /* ---- turns --------------------------------------------------------------------------------- */
 
-/* So many, or until it is back.  Returns how many there were. */
+/* Makes turns, at most `count_max`, until the answer is back.  Returns their number. */
 static uint32_t turns(uint32_t count_max, const struct ask *until)
 {
 	struct sim_call *done[SIM_CALLS_MAX];
@@ -264,7 +264,7 @@ struct outcome {
 	int64_t after;      /* what that told                                              */
 };
 
-/* What a power cut now would leave. */
+/* Returns the size of the file after a power cut now. */
 static int64_t after_cut(uint64_t seed, const struct scene *s)
 {
 	struct ask a;

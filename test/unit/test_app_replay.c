@@ -176,7 +176,7 @@ BOTH(an_append_is_made_once_and_answered_twice)
 			cr_assert_eq(size_of("/f"), size);
 		}
 	}
-	/* One that never was is made; one that is older than the newest is nobody's. */
+	/* A change that was never made is made; one older than the newest is unknown. */
 	struct fab_call call = append_call(&attr.handle, 7);
 
 	number++;

@@ -218,7 +218,7 @@ Test(app_rights, a_symlink_is_no_subtree, .timeout = 60)
 	begin();
 	cr_assert_eq(weka_rename(root, "/team/a", "/team/was-a"), 0);
 	cr_assert_eq(weka_symlink(root, "b", "/team/a"), 0);
-	sleep(2); /* it is looked up anew after a second */
+	sleep(2); /* it is looked up again after a second */
 	cr_assert_eq(stat_of(alice, "/file"), -ENOENT);
 	cr_assert_eq(weka_unlink(root, "/team/a"), 0);
 	cr_assert_eq(weka_mkdir(root, "/team/a", 0755), 0);

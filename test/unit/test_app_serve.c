@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * The appliance whole, but for main(): a core's thread, a control thread, a memory drive, and
- * clients of libweka-client over both transports.  What is read must be what a model says.
+ * The whole appliance but main(): a core's thread, a control thread, a memory drive, and clients of
+ * libweka-client over both transports.  Reads must return the bytes of a model.
  */
 #define _GNU_SOURCE
 #include "base/clock.h"

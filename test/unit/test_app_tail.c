@@ -75,7 +75,7 @@ static void make_files(uint32_t count)
 	}
 }
 
-/* One append to each of `count` files, all at once; it is what comes next of `bytes`. */
+/* Appends the next part of `bytes`, from `at` on, to each of `count` files, all at once. */
 static void append_round(struct weka_lease *lease, uint32_t count, size_t at)
 {
 	struct weka_req *done[FILES];
@@ -126,7 +126,7 @@ Test(app_tail, small_appends_do_not_write_a_block_each)
 	cr_assert_lt(amplification(FILES), 15);
 }
 
-/* What remains is the log block that somebody waits for, and the one that vouches for it. */
+/* It writes only the log block that the client waits for, and the one that vouches for it. */
 Test(app_tail, a_lonely_append_writes_no_block_beside_the_log)
 {
 	cr_assert_lt(amplification(1), 100);

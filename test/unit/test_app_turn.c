@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Whose turn has not come: requests that wait to be begun, when there is no place for more, and a
- * long read that waits between two pieces and is not wanted any more; and what is beside a write
- * that waits for the store to have room.  The world is stepped turn by
- * turn, with a clock of its own: a drive takes as long as the test wants.
+ * Requests whose turn has not come: those that wait to begin when all places are taken, a long read
+ * that is cancelled between two pieces, and those beside a write that waits for room in the store.
+ * The world is stepped turn by turn, with a clock of its own: a drive takes as long as the test
+ * wants.
  */
 #include "appliance/core/app_op.h"
 #include "base/clock.h"
@@ -134,7 +134,8 @@ static int open_status(const char *path)
 
 /* ---- the world ------------------------------------------------------------------------------- */
 
-/* What is under way takes what it took; while it is to wait, the clock does not leap to its end. */
+/* Sets the time of new commands; those in flight keep theirs.  With ns > 0 the clock makes no leaps
+ * to the end of a command. */
 static void drives_take(uint64_t ns)
 {
 	struct sim_faults f = { .delay_min_ns = ns, .delay_max_ns = ns };
@@ -157,7 +158,8 @@ static uint8_t byte_at(uint32_t at)
 	return (uint8_t)(1 + (LONG_FROM + at) / 512 % 251);
 }
 
-/* Bytes [at, at + STEP_BYTES) of what is tried: by the window of a call of the world's own. */
+/* Writes bytes [at, at + STEP_BYTES) of the test's range, from the window of a call of the
+ * world. */
 static int write_step(const struct fab_handle *handle, uint32_t at)
 {
 	struct sim_call *c = sim_world_call_on(&w, w.ncores - 1);

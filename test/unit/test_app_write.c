@@ -104,7 +104,7 @@ static bool is_as_written(void)
 	return same;
 }
 
-/* Which places, each once. */
+/* Puts the first places into a random order, each once. */
 static void shuffle(uint32_t place[PLACES], uint32_t places)
 {
 	for (uint32_t i = 0; i < places; i++)
@@ -173,8 +173,8 @@ Test(app_write, small_ones_between_them_find_what_is_there)
 	cr_assert_gt(waits(), 0);
 }
 
-/* Of one client's writes to the same blocks the later one stays, also of one that is two changes of
- * the store, on both sides of a multiple of 4 MiB, and so is done later. */
+/* When a client writes the same blocks twice, the later write stays; also after one that crosses a
+ * multiple of 4 MiB, which is two changes of the store and so takes longer. */
 Test(app_write, what_came_later_stays)
 {
 	const uint64_t at = (4 << 20) - PIECE / 2;

@@ -69,7 +69,7 @@ Test(base_secret, a_child_finds_zeros)
 	secret_destroy(memory, 5000);
 }
 
-/* Who was never given one gives none back, and takes nobody else's. */
+/* Destroying NULL does nothing, and leaves another secret as it is. */
 Test(base_secret, nothing_is_nothing)
 {
 	uint8_t *memory;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* What is said of shares. */
+/* The figures of bench_fair. */
 #include "bench/bench_fair.h"
 
 #include <criterion/criterion.h>

@@ -32,7 +32,8 @@ static void runs_again(struct bench_pair_shape shape)
 		struct bench_run run = { .hist = hist };
 
 		stat_hist_reset(hist);
-		/* What the last run left in a socket would be a wrong checksum, or hang, here. */
+		/* Bytes that the last run left in a socket would be a wrong checksum, or hang,
+		 * here. */
 		cr_assert_eq(bench_pair_run(p, 0.02, &run), 0);
 		cr_assert_geq(run.ops, items);
 		cr_assert_eq(run.ops % items, 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* The bare pipeline: what goes round comes back. */
+/* The bare pipeline: each piece that goes round comes back. */
 #include "bench/bench.h"
 
 #include <criterion/criterion.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* What weka-bench prints: medians, units, and an object a line for programs. */
+/* The output of weka-bench: medians, units, and an object a line for programs. */
 #include "bench/bench.h"
 
 #include <criterion/criterion.h>

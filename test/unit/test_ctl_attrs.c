@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* What the local side of import and export refuses is counted, and told once. */
+/* Attributes that the local side of import and export refuses are counted, and reported once. */
 #include "appliance/ctl/ctl_attrs.h"
 
 #include <criterion/criterion.h>
@@ -77,7 +77,7 @@ Test(ctl_attrs, what_is_refused_is_told_once, .init = cr_redirect_stderr)
 		"it are counted, and not named)\n");
 }
 
-/* What is not the appliance's kind stays here: no error, and a line. */
+/* Attributes of kinds that the appliance does not keep stay here: no error, but a line. */
 Test(ctl_attrs, other_namespaces_are_a_note, .init = cr_redirect_stderr)
 {
 	struct ctl_attrs a = { .count = 2, .left = 1, .refused = (char *)"security.x" };

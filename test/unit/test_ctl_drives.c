@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* Which drives a machine has, and who uses them: on machines made of files. */
+/* The drives of a machine, and their users: on machines made of files. */
 #define _GNU_SOURCE
 #include "test/lib/ctl_world.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* What an operator reads of an appliance: a page, and before it what wants attention. */
+/* The status page for operators, which begins with the problems. */
 #define _GNU_SOURCE
 #include "appliance/ctl/ctl_fold.h"
 #include "appliance/ctl/ctl_status_text.h"
@@ -168,7 +168,7 @@ Test(ctl_status, drive_that_fails_is_in_the_headline_and_serves_no_more)
 	expect_shown("\n4     serving ");
 }
 
-/* Of an older or a newer appliance, or one that lies: a page all the same. */
+/* An older, a newer or a lying appliance gets a page, too. */
 Test(ctl_status, what_is_missing_or_strange_is_nothing)
 {
 	page("{}", NULL, 0);

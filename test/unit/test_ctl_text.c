@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* What wekactl drives cuts up: addresses, mounts, health pages, the file of drives. */
+/* The texts that wekactl drives parses: addresses, mounts, health pages, the file of drives. */
 #define _GNU_SOURCE
 #include "appliance/ctl/ctl_doctor.h"
 #include "base/num.h"

@@ -67,7 +67,8 @@ Test(fab_came, another_number_whenever_something_has_come)
 	cr_assert_eq(sim_net_end(srv, conn, ends), 1);
 }
 
-/* What no row of test_fab_liar.c's behind[] says: its window has two blocks, its link is no shm. */
+/* Covers cases that behind[] of test_fab_liar.c, with its window of two blocks, does not: a large
+ * window, and shm. */
 static int hears_payload(uint32_t blocks, bool direct)
 {
 	static const struct fab_limits wide = {

@@ -3,7 +3,7 @@
  * The bytes of PROTOCOL.md: frozen, there and back, and everything else refused.
  *
  * test/golden/fab_requests.bin: for each type from PING on, a header and its body as
- * test/lib/fab_samples.c fills them.  FAB_GOLDEN_WRITE=1 in the environment makes it anew:
+ * test/lib/fab_samples.c fills them.  FAB_GOLDEN_WRITE=1 in the environment makes it again:
  * only ever together with a new version of the protocol.
  */
 #include "fabric/fab_internal.h"

@@ -37,7 +37,7 @@ static int dial(uint32_t i)
 	return fab_rig_dial(&rig, &cfg, &conn[i]);
 }
 
-/* What a core's next poll says first. */
+/* Returns the first event of a core's next poll. */
 static struct fab_event poll_core(uint32_t i)
 {
 	struct fab_event event = { .type = (enum fab_event_type) - 1 };

@@ -101,7 +101,7 @@ Test(fab_inet, sessions_over_either_family)
 	ping("tcp://127.0.0.1:0");
 }
 
-/* Who listens on all addresses of IPv6 leaves IPv4's alone: both can be served at one port. */
+/* Listening on all addresses of IPv6 leaves those of IPv4 free: both can be served at one port. */
 Test(fab_inet, families_do_not_mix)
 {
 	char address[64], why[FAB_WHY_MAX];
@@ -121,7 +121,7 @@ static int option(int fd, int level, int name)
 	return value;
 }
 
-/* A peer that is gone without a word is noticed within the time that one may be silent. */
+/* A peer that has vanished is noticed within the time that a peer may be silent. */
 Test(fab_inet, silent_peers_are_asked)
 {
 	int fd = socket(AF_INET6, SOCK_STREAM, 0);

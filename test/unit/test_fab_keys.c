@@ -83,7 +83,7 @@ Test(fab_keys, each_key_gets_its_own_session_with_its_own_rights)
 	end(ca, cb);
 }
 
-/* A key's secret with another's name is nobody's. */
+/* The secret of one key with the name of another is refused. */
 Test(fab_keys, secrets_do_not_go_by_other_names)
 {
 	struct fab_grant a = fab_rig_grant("alice", 1, "", true),

@@ -403,7 +403,7 @@ Test(fab_lanes, a_session_that_is_over_is_not_joined)
 	hang_up(1);
 	turns();
 	cr_assert_eq(join(1, 0, 1, 1), -EACCES);
-	/* Its place in the table is another's now. */
+	/* Another session has its place in the table now. */
 	cr_assert_eq(dial(2), 0);
 	cr_assert_eq(join(3, 0, 1, 1), -EACCES);
 	end();

@@ -324,9 +324,8 @@ Test(fab_liar, who_sends_more_long_bodies_than_granted_is_thrown_out)
 }
 
 /*
- * Any bytes at all, in any order, with good checksums: what they ask for is asked for, or their
- * session ends for it, once; of what was under way all is given back (bad_end() would not end
- * else).
+ * Random bytes, in any order, with good checksums.  They are valid requests, or end their session,
+ * once; then all requests in flight are given back (otherwise bad_end() would not return).
  */
 Test(fab_liar, noise_with_a_good_checksum_does_no_harm)
 {
@@ -380,7 +379,7 @@ Test(fab_liar, noise_with_a_good_checksum_does_no_harm)
 		  "%u requests, %u cancelled, %u sessions ended", requests, cancelled, ended);
 }
 
-/* ---- an appliance that is none ------------------------------------------------------ */
+/* ---- a server that is not an appliance ---------------------------------------------- */
 
 static bool one_sided; /* as over rdma */
 

@@ -102,7 +102,7 @@ static void read_once(uint32_t at, uint32_t bytes, uint32_t seed)
 	cr_assert_not(fake_verbs_busy(piece.bytes, bytes));
 }
 
-/* What devices differ in. */
+/* Devices of different limits. */
 static const struct fake_verbs_cfg devices[] = {
 	{ .seed = 1 },
 	{ .seed = 2, .max_inline = 256 },
@@ -501,7 +501,7 @@ Test(fab_rdma, a_peer_that_is_gone_is_given_up_after_30_s)
 	cr_assert_eq(broken_by(by_nothing_done), 10);
 }
 
-/* What soft-RoCE cannot stand: see fake_verbs_port(). */
+/* soft-RoCE fails if the connection manager sends a message then: see fake_verbs_port(). */
 Test(fab_rdma, while_a_port_is_down_nobody_says_anything_and_then_all_goes_on)
 {
 	struct fake_verbs_cfg verbs = { .seed = 20 };

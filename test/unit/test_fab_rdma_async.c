@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* What devices say of themselves, and whose connections end of it; over verbs in memory. */
+/* The events of devices, and the connections that they end; over verbs in memory. */
 #include "base/clock.h"
 #include "fabric/client/fab_client_internal.h"
 #include "fabric/hello/fab_server_internal.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* Who is gone without a word (power, a cable, a queue pair that broke on one side only) over verbs
- * in memory whose cards never say that nobody answers. */
+/* Peers that vanish (power, a cable, a queue pair that broke on one side only), over verbs in
+ * memory whose cards never report that the peer does not answer. */
 #include "base/clock.h"
 #include "fabric/client/fab_client_internal.h"
 #include "fabric/hello/fab_server_internal.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* Which work requests are posted, in which order, and what their completions free. */
+/* The work requests that are posted, their order, and the memory that their completions free. */
 #include "base/num.h"
 #include "base/rand.h"
 #include "fabric/link/fab_rdma_plan.h"
@@ -36,7 +36,8 @@ static struct fab_tx *add(uint32_t i, enum fab_tx_kind kind, uint32_t payload_by
 	return &txs[i];
 }
 
-/* What is posted now: "S" a capsule, "S*3" several, "W8" "R8" so many bytes, "!" signalled. */
+/* Returns the work to post now: "S" a capsule, "S*3" several, "W8" "R8" eight bytes, "!"
+ * signalled. */
 static const char *posted(void)
 {
 	static char text[1024];
@@ -72,7 +73,7 @@ static uint32_t done(void)
 	return n;
 }
 
-/* What is added: S a capsule, Wn a write, Rn a read of n bytes. */
+/* Work that is added: S a capsule, Wn a write, Rn a read of n bytes. */
 static const struct {
 	const char *name;
 	uint32_t depth, reads, chunk, every;
@@ -226,7 +227,7 @@ Test(fab_rdma_plan, an_end_gives_everything_back_once)
 	cr_assert_eq(done(), 0);
 }
 
-/* ... also what stood aside for payload, which fills the queue now; the next begins anew. */
+/* ... also those that let payload pass, which fills the queue now; the next plan begins empty. */
 Test(fab_rdma_plan, an_end_gives_back_the_capsules_that_wait)
 {
 	begin(4, 1, 8, 2);

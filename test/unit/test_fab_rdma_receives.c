@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* What a queue pair receives into: counted while a session lives, and never looked beyond. */
+/* The receives of a queue pair: counted while a session lives, and never read beyond their end. */
 #include "base/num.h"
 #include "fabric/client/fab_client_internal.h"
 #include "fabric/hello/fab_server_internal.h"
@@ -15,7 +15,7 @@
 static struct fab_rig rig;
 static const struct fake_verbs_cfg verbs = { .seed = 5, .steps_max = 256 };
 
-/* An appliance that grants `credits` to a client that wishes for `wished` (0: for what it gets). */
+/* An appliance grants `credits` to a client that asks for `wished` (0: for the default). */
 static void begin(uint32_t credits, uint32_t wished)
 {
 	struct fab_server_cfg cfg = {

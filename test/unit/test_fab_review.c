@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* What a hostile reader of the fabric asked: in which order, how often, and who else waits. */
+/* Tests from a hostile review of the fabric: of orders, repetitions and blocked neighbours. */
 #include "fabric/client/fab_client_internal.h"
 #include "fabric/hello/fab_server_internal.h"
 #include "test/lib/fab_rig.h"

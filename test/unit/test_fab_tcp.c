@@ -24,7 +24,7 @@
 
 /* ---- the calls -------------------------------------------------------------------------- */
 
-/* What becomes of the calls on one descriptor.  `at`: bytes that went through so far. */
+/* The plan of the calls on one descriptor.  `at`: bytes that went through so far. */
 struct plan {
 	int fd;
 	uint64_t at;
@@ -116,7 +116,8 @@ ssize_t recv(int fd, void *to, size_t size, int flags)
 
 /* ---- a stream --------------------------------------------------------------------------- */
 
-/* Both sides of what is received straight (16 KiB), and more headers than are read behind that. */
+/* Payload on both sides of the limit for direct receives (16 KiB), and more headers than are read
+ * behind that. */
 static const struct shape {
 	uint32_t body_bytes, payload_bytes;
 } shapes[] = {
@@ -269,7 +270,8 @@ TestSuite(fab_tcp, .timeout = 120);
 
 /* ---- what only delays ---------------------------------------------------------------------- */
 
-/* Every byte around the capsules' ends, and of what is read behind large payload; else a few. */
+/* Returns the next place for a cut: every byte around the ends of capsules, and a few in
+ * between. */
 static uint64_t next_cut(uint64_t cut)
 {
 	const char *length = getenv("TEST_LENGTH");
@@ -396,8 +398,8 @@ Test(fab_tcp, large_payload_comes_with_the_next_header_in_one_call)
 
 /* ---- what ends it --------------------------------------------------------------------------- */
 
-/* The link fails with `err` at byte `cut`: how many capsules come back, each being asked for until
- * there is none; *calls: attempts to send once it had failed. */
+/* Makes the link fail with `err` at byte `cut`.  Returns how many capsules come back, asking for
+ * each until there are no more; *calls: attempts to send after the failure. */
 static uint32_t given_back(int err, uint64_t cut, uint32_t *calls)
 {
 	uint32_t given = 0, before;
@@ -438,7 +440,7 @@ Test(fab_tcp, errors_give_everything_back_once)
 		}
 }
 
-/* 0: the peer's end.  What came before it is whole; what is cut is never handed out. */
+/* 0: the peer's end.  Capsules before it are whole; one that is cut is never handed out. */
 Test(fab_tcp, an_end_at_any_byte)
 {
 	static const int errors[] = { -1, ECONNRESET };

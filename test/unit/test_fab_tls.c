@@ -266,7 +266,8 @@ Test(fab_tls, who_speaks_plainly_is_told_to_use_tls)
 	fab_rig_end(&rig);
 }
 
-/* A client that was told tls:// does not fall back: it says nothing to who has none. */
+/* A client that was told tls:// does not fall back: it sends nothing to an appliance without
+ * TLS. */
 Test(fab_tls, no_downgrade_at_an_appliance_without_it)
 {
 	struct fab_connect_cfg cfg = { .key = fab_rig_key };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* What a mount accepts, tolerates and refuses, by name. */
+/* Stores that a mount accepts, tolerates and refuses, by name. */
 #include "test/lib/meta_rig.h"
 
 #include <criterion/criterion.h>

@@ -116,7 +116,7 @@ Test(meta_cache, a_page_that_is_wrong_twice_is_an_error_that_names_it)
 	cr_assert_null(meta__cache_find(&d.m, baddr));
 	cr_assert_str_eq(d.m.error,
 			 "page of shard 0, level 0, at drive 0, block 4: its checksum is wrong");
-	/* the frame is free again, and the page can be asked for anew */
+	/* the frame is free again, and the page can be requested again */
 	cr_assert_eq(want(baddr, &op), 0);
 	d_pump();
 	cr_assert_not_null(meta__cache_find(&d.m, baddr));
@@ -258,7 +258,7 @@ Test(meta_cache, a_plan_that_looks_at_all_that_is_not_dirty_is_given_a_checkpoin
 	d_pump();
 }
 
-/* Of the first 256 frames half may be dirty, of the frames beyond them nearly all. */
+/* Half of the first 256 frames may be dirty, and nearly all beyond them. */
 Test(meta_cache, of_a_large_cache_more_may_be_dirty)
 {
 	cr_assert_eq(meta__cache_room(&d.m), 32);

@@ -93,7 +93,7 @@ Test(meta_ckpt, writes_no_page_before_the_log_has_what_changed_it)
 	cr_assert_eq(d.roots, 2);
 }
 
-/* A page may be of an older record than what its root covers of the log. */
+/* A page may be older than the last record of the log that its root covers. */
 Test(meta_ckpt, writes_no_root_before_the_log_up_to_its_freeze_is_durable)
 {
 	put(0, 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * A log that lies on two drives: each block twice.  What one place loses the other one has; what
- * both have lost is as in a log of one copy (test_meta_replay.c).
+ * A log on two drives: each block twice.  A block that one place has lost is read from the other;
+ * one that both have lost is as in a log of one copy (test_meta_replay.c).
  */
 #include "test/lib/meta_rig.h"
 
@@ -52,7 +52,8 @@ static void find_in(const struct meta__zone_seen *seen)
 	}
 }
 
-/* Those that a mount needs: behind what is trimmed, up to what was durable for sure. */
+/* Finds the blocks that a mount needs: from the trimmed part to the last that was certainly
+ * durable. */
 static void find_needed(void)
 {
 	uint64_t trim = 0, durable = 0;
@@ -252,7 +253,7 @@ Test(meta_copies, one_that_cannot_be_read_is_not_needed)
 	}
 }
 
-/* What was written there may have been acknowledged, or not: nobody knows. */
+/* Nobody knows whether the changes in that block were acknowledged. */
 Test(meta_copies, both_that_cannot_be_read_refuse_the_mount)
 {
 	const struct found *f = &found[nfound / 2];

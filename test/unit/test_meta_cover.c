@@ -34,7 +34,7 @@ static bool meet(const struct range *x, const struct range *y)
 	       meta__key_cmp(&y->first, &x->last) <= 0;
 }
 
-/* What is covered by the first n of them; -1: both say the same. */
+/* Returns a key for which the cover and the first n ranges differ, or -1. */
 static int differs(const struct meta__cover *c, const struct range *range, uint32_t n)
 {
 	for (uint32_t k = 0; k < SHARDS * KEYS; k++) {

@@ -235,7 +235,7 @@ Test(meta_damage, suspects_do_not_disturb_a_round)
 
 /* ---- pages of the index that an operation could not read ----------------------------------- */
 
-/* Mounts the store anew, so that no leaf is in memory.  Returns the root of /a's shard, which is
+/* Mounts the store again, so that no leaf is in memory.  Returns the root of /a's shard, which is
  * its only page. */
 static uint64_t cold_page(void)
 {

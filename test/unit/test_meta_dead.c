@@ -17,7 +17,7 @@
 
 static struct rig r;
 
-/* What is known of a file. */
+/* The known fills of a file. */
 static struct {
 	uint64_t fill;   /* the newest that was acknowledged or seen; 0: none  */
 	uint64_t unsure; /* one that was neither, and may be there; 0: none */

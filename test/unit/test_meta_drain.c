@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* A drive that leaves a store which serves: all that lives on it goes to the others, whatever lives
- * there and whenever the power fails, and then it is none of the store's any more. */
+/* A drive leaves a store that serves: all its live blocks go to the others, whatever they are and
+ * whenever the power fails, and then it does not belong to the store any more. */
 #include "test/lib/meta_rig.h"
 #include "meta/ops/meta_gc.h"
 #include "base/num.h"
@@ -31,7 +31,7 @@ static int put_one(void)
 	return err;
 }
 
-/* Of the drives of the same size as many, and so many files on them. */
+/* Makes a store on `ndrives` drives of the same size, with `count` files. */
 static void store_on(uint64_t seed, uint32_t ndrives, uint32_t count, uint32_t nshards)
 {
 	rig_make(&r, seed, ndrives, DRIVE_BYTES, nshards, true);
@@ -168,7 +168,7 @@ Test(meta_drain, roots_that_take_several_zones_leave)
 		cr_assert_neq(r.m->zones->geo.root_zone[1][i], 0);
 }
 
-/* What was one drive is another one in the end. */
+/* In the end the store is on another drive. */
 Test(meta_drain, store_moves_from_its_only_drive_to_another_and_on)
 {
 	store_on(6, 1, 30, 4);
@@ -184,7 +184,7 @@ Test(meta_drain, store_moves_from_its_only_drive_to_another_and_on)
 	cr_assert(meta__geo_roots_on(&r.m->zones->geo, 1, 3));
 }
 
-/* Both copies move, and whoever could would write them where they were. */
+/* Both copies move; a checkpoint in between would write them to their old place. */
 Test(meta_drain, checkpoints_wait_for_roots_that_move)
 {
 	for (uint32_t seed = 40; seed < 52; seed++) {
@@ -351,7 +351,8 @@ Test(meta_drain, block_that_is_rotten_stays_and_so_does_the_drive)
 	is_gone(1);
 }
 
-/* What was taken for roots, and is not: none is anybody's but those that they lie in. */
+/* Every zone of the kind ROOT must contain roots: zones that were reserved for them are free
+ * again. */
 static void no_zone_is_lost(void)
 {
 	const struct meta__geo *g = &r.m->zones->geo;
@@ -484,7 +485,7 @@ Test(meta_drain, one_that_is_empty_cannot_fail_the_store)
 	all_is_whole();
 }
 
-/* Who waits for a drive to be added is not told what became of another one. */
+/* The status of an addition must not tell the result of another drive's drain. */
 Test(meta_drain, what_is_said_of_it_is_not_said_of_one_that_is_added)
 {
 	store_on(20, 2, 10, 4);

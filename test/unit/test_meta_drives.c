@@ -74,7 +74,7 @@ static void remount(void)
 	cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
 }
 
-/* Three times larger than what there is, then one more. */
+/* Adds a drive three times as large as the others, then one more. */
 static void grows(uint32_t ndrives)
 {
 	uint32_t files = FILES, zones;
@@ -256,7 +256,7 @@ Test(meta_drives, drives_that_cannot_be_added_are_refused)
 	has_its_files(FILES);
 }
 
-/* Who was to be drive 1 and never was, and where there is another one now. */
+/* A drive that was to become drive 1 and never did, while another one is drive 1 now. */
 Test(meta_drives, drive_that_was_to_have_the_place_of_another_is_refused)
 {
 	static uint8_t stale[DRIVE_BYTES];

@@ -22,7 +22,7 @@ static void put(uint32_t shard, uint64_t i, const char *text)
 	cr_assert_eq(d_put(shard, chunk(i), value, sizeof(value)), 0);
 }
 
-/* The text of chunk i; "": there is none. */
+/* Returns the text of chunk i, or "". */
 static const char *get(uint32_t shard, uint64_t i)
 {
 	static char text[401];
@@ -121,7 +121,7 @@ Test(meta_found, a_leaf_that_was_split_has_its_old_bytes_still)
 	d_end();
 }
 
-/* What a checkpoint writes is not what the tree is. */
+/* A checkpoint writes the frozen page, and the tree has a newer one. */
 Test(meta_found, a_frozen_page_has_the_value_of_before)
 {
 	uint32_t pos;

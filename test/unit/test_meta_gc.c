@@ -302,7 +302,7 @@ Test(meta_gc, block_that_cannot_be_read_is_named_and_stays)
 	all_is_whole();
 }
 
-/* Which zones were open when the power failed does not matter: what lives is found all the same. */
+/* Live blocks are found, whichever zones were open when the power failed. */
 Test(meta_gc, power_cuts_all_the_time)
 {
 	const uint32_t total = blocks_for_data(), n = fill_up(total * 75 / 100, 6);

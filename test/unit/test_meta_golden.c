@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * A whole store as it was once written, frozen: it must mount, be whole, and read as what was put
- * into it, for ever.  If this fails, stores in the field can no longer be read: the format's
- * version must move, and a new image stand beside this one.
+ * A whole store as it was once written, frozen: it must mount, be whole, and return the bytes that
+ * were put into it, for ever.  If this fails, stores in the field can no longer be read: the
+ * format's version must move, and a new image stand beside this one.
  *
  *   filled, stopped  -->  mounted, changed  -->  power off: trees, and a log to be replayed
  *
@@ -277,7 +277,7 @@ static void is_what_it_was(void)
 	has("/empty/f06 too", 2, 1006);
 }
 
-/* What was passed up before the cut, and what was to be. */
+/* Totals that were passed up before the cut, and those that were to be. */
 static void totals_are(void)
 {
 	struct meta_totals t;

@@ -195,7 +195,7 @@ Test(meta_hold, it_is_written_and_cut_without_a_name)
 	is_freed(&h);
 }
 
-/* Its ORPHAN record was there before, for what was cut off. */
+/* Its ORPHAN record was there before, for the blocks that were cut off. */
 Test(meta_hold, a_file_that_is_being_trimmed_loses_its_name)
 {
 	for (uint32_t steps = 0; steps < 2; steps++) {

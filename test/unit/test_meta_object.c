@@ -240,7 +240,7 @@ static void inode_is(const struct meta__inode *in, uint32_t has, uint32_t len)
 	set_fields(has);
 }
 
-/* What is parsed is built again to the same bytes. */
+/* Returns true if the record parses, and builds again to the same bytes. */
 static bool is_its_own(uint32_t len)
 {
 	uint8_t again[META__INODE_VALUE_MAX];
@@ -250,8 +250,8 @@ static bool is_its_own(uint32_t len)
 	       meta__inode_build(&out, again) == len && memcmp(again, value, len) == 0;
 }
 
-/* The same of an inode without inline bytes: there all lengths are known.  (Eight bytes of a field
- * that is none may be a checksum and inline bytes.) */
+/* The same for an inode without inline bytes, where all lengths are known.  (In another inode eight
+ * bytes without a field may be a checksum and inline bytes.) */
 static void fields_are(const struct meta__inode *in, uint32_t has, uint32_t len)
 {
 	inode_is(in, has, len);

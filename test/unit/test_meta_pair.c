@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Stores of two copies: a drive dies at any write, is missing at a mount, or comes back with what
- * it had.  Nothing that was acknowledged is lost, no wrong byte is read, and the store makes itself
+ * Stores of two copies: a drive dies at any write, is missing at a mount, or comes back with its
+ * old content.  No acknowledged change is lost, no wrong byte is read, and the store makes itself
  * whole again.
  */
 #include "test/lib/meta_rig.h"

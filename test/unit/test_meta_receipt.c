@@ -262,7 +262,7 @@ Test(meta_receipt, a_change_that_failed_leaves_no_receipt)
 	rig_end(&r);
 }
 
-/* What changes nothing is remembered too: later it might change something. */
+/* A request that changes nothing is remembered, too: later it might change something. */
 Test(meta_receipt, a_change_of_nothing_leaves_one)
 {
 	struct meta_receipt_id id = id_of(BASE, 0, 1);
@@ -320,7 +320,7 @@ Test(meta_receipt, of_a_stranger_nothing_is_known_unless_nobody_was_forgotten)
 	rig_end(&r);
 }
 
-/* Who was forgotten, and is known again by a change that came later, is known from then on only. */
+/* A client that was forgotten, and comes back with a later change, is known only from then on. */
 Test(meta_receipt, of_a_slot_without_a_change_no_more_is_known_than_of_a_stranger)
 {
 	uint64_t forgotten;
@@ -339,7 +339,7 @@ Test(meta_receipt, of_a_slot_without_a_change_no_more_is_known_than_of_a_strange
 	rig_end(&r);
 }
 
-/* Also after a crash nobody is told that it was never here who was. */
+/* After a crash, too, no client that was here is called unknown. */
 Test(meta_receipt, what_was_forgotten_is_not_forgotten)
 {
 	uint64_t mark, forgotten;
@@ -360,13 +360,14 @@ Test(meta_receipt, what_was_forgotten_is_not_forgotten)
 		cr_assert_eq(recall(id_of(BASE + 1, 0, 1), NULL), 0);
 		cr_assert_eq(recall(id_of(BASE, 0, 1), NULL), -ECONNRESET);
 	}
-	/* Who has come since may say so. */
+	/* A client that has come since may say that it is new. */
 	cr_assert_leq(meta_clients_forgotten(r.m), meta_durable_seq(r.m));
 	rig_stop(&r);
 	rig_end(&r);
 }
 
-/* Here are 227 receipts at most: who was not heard of for longest loses his.  How many were. */
+/* There are at most 227 receipts: the client not heard of for longest loses its own.  Returns how
+ * many did. */
 static uint32_t more_than_there_is_room_for(uint64_t seed)
 {
 	struct meta_receipt_id id = id_of(BASE, 0, 1), first = id_of(BASE + 1, 5, 9);

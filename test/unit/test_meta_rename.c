@@ -111,7 +111,7 @@ Test(meta_rename, a_directory_does_not_go_below_itself)
 	cr_assert_eq(sh_rename(w, "d/full", "d/full/deep/e/f", 0), -EINVAL);
 }
 
-/* Of both names each has what the other had, and nothing in between. */
+/* Each of the two names gets the file of the other one, in one step. */
 Test(meta_rename, two_names_are_exchanged)
 {
 	const uint64_t before = meta_fake_records(w);

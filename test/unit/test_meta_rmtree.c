@@ -123,7 +123,7 @@ Test(meta_rmtree, nothing_can_be_made_in_a_directory_that_goes)
 	is_all_gone();
 }
 
-/* Whoever knows the number of a directory below may come too early or too late. */
+/* A user who knows the number of a directory below may come before it is freed, or after. */
 Test(meta_rmtree, what_is_made_below_by_number_goes_with_it)
 {
 	uint32_t made = 0;
@@ -176,7 +176,7 @@ Test(meta_rmtree, a_file_stays_while_it_has_a_name_elsewhere)
 	is_all_gone();
 }
 
-/* More than go with an inode at once: of the tree itself, and of what is in it. */
+/* More attributes than are freed with an inode at once: of the tree itself, and of files in it. */
 Test(meta_rmtree, attributes_go_with_what_has_them)
 {
 	static const char *const paths[] = { "t", "t/u", "t/u/v/f0", "t/empty" };

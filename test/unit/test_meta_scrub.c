@@ -397,8 +397,8 @@ static void read_late(struct meta_run run, uint64_t i)
 	meta_scrub_done(scrub, bytes, read_run(run));
 }
 
-/* Files come, go, and are replaced all the time, and zones are used again: no read of what has
- * changed meanwhile is taken for damage. */
+/* Files come, go, and are replaced all the time, and zones are used again: no read of a block that
+ * has changed meanwhile is taken for damage. */
 Test(meta_scrub, what_changes_under_it_is_no_damage)
 {
 	uint32_t rounds = 0;

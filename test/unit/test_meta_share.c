@@ -13,7 +13,7 @@
 static struct rig r;
 static struct meta_reader *reader[2];
 
-/* What one plan of a read gave. */
+/* The result of one plan of a read. */
 struct seen {
 	struct meta_op op;
 	struct meta_run runs[8];
@@ -166,7 +166,7 @@ Test(meta_share, a_change_waits_for_who_looks)
 	meta_reader_leave(reader[0]);
 	turns(100);
 	cr_assert_null(r.over, "one is");
-	/* Who was there before sees what was; who comes now sees that it may not look. */
+	/* A reader from before sees the old state; a new one sees that the shard is closed. */
 	meta_reader_enter(reader[0]);
 	want(&s, "/a");
 	cr_assert(!meta_reader_plan(reader[0], &s.op));

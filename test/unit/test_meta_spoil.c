@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
  * Records are spoiled while operations run: a bit, a word, a record of another in its place, a key.
- * Each of them may be whole and disagree with all others.  Whatever the operations say then, none
- * ends the appliance, and what goes on behind them comes to an end.
+ * Each of them may be whole and disagree with all others.  Whatever the operations return then,
+ * none ends the appliance, and the background work comes to an end.
  */
 #include "meta/plans/meta_plan.h"
 #include "test/lib/meta_shell.h"
@@ -45,7 +45,7 @@ static const char *path(char *out)
 	return out;
 }
 
-/* What it says is not looked at: it may be anything. */
+/* Runs one operation; its result may be anything. */
 static void one(void)
 {
 	char from[32], to[32];

@@ -45,7 +45,7 @@ static void fill(const char *dir, uint32_t from, uint32_t to)
 		cr_assert_eq(sh_put(w, path_of(dir, i), META_EXCL, "1234567", i % 7), 0);
 }
 
-/* Of the path's last name: where it stands. */
+/* Returns the directory or part that has the name. */
 static uint64_t stands_in(uint64_t dir, const char *name)
 {
 	struct meta_op op = { .type = META_OP_STAT };
@@ -196,7 +196,8 @@ Test(meta_spread, a_cookie_of_no_part_is_an_error)
 	cr_assert_eq(meta_world_run(w, &op), -EINVAL);
 }
 
-/* Of a number that leaves no room for parts, what would be a part's is another directory's. */
+/* A directory's number may leave no room for those of its parts: they belong to other
+ * directories. */
 Test(meta_spread, a_cookie_leads_into_no_other_directory)
 {
 	struct meta_op op;
@@ -411,7 +412,7 @@ Test(meta_spread, totals_are_of_the_whole)
 	cr_assert_eq(t.dirs, 2);
 }
 
-/* Who may not write there, may not in a part that is not there yet either. */
+/* A user who may not write to the directory may not write to a new part of it, either. */
 Test(meta_spread, rights_are_those_of_the_whole)
 {
 	const struct meta_who who = { .uid = 7, .gids = 1, .gid = { 7 } };

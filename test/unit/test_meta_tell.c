@@ -48,7 +48,7 @@ static uint32_t freed(uint32_t drive)
 	return zone;
 }
 
-/* What the store wants now, if it is to tell something. */
+/* Returns the next I/O of the store, which must be a deallocation, or NULL. */
 static struct meta_io *wanted(void)
 {
 	struct meta_io *io = meta_io_next(r.m);

@@ -129,7 +129,7 @@ Test(meta_totals, writes_and_cuts_and_holes_change_the_directory_above)
 
 	cr_assert_eq(sh_write(w, &h, 5 * BLOCK, bytes, 2 * BLOCK, 7 * BLOCK), 0);
 	cr_assert(is("/", 4, 3, 7 * BLOCK, 7));
-	cr_assert_eq(sh_write(w, &h, 0, bytes, BLOCK, 0), 0); /* over what is there */
+	cr_assert_eq(sh_write(w, &h, 0, bytes, BLOCK, 0), 0); /* over old blocks */
 	cr_assert(is("/", 4, 3, 7 * BLOCK, 7));
 	cr_assert_eq(sh_punch(w, &h, 0, 2 * BLOCK), 0);
 	cr_assert(is("/", 4, 3, 7 * BLOCK, 5));

@@ -42,7 +42,7 @@ static struct meta_attr stat_of(const char *path)
 	return a;
 }
 
-/* This record is there from now on, in place of what was. */
+/* Puts this record into the tree, in place of the old one. */
 static void plant(uint32_t shard, struct meta_key key, const void *value, uint32_t len)
 {
 	struct record r = { .shard = shard, .key = key, .len = len, .value = malloc(len + 1) };

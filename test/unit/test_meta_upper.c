@@ -48,8 +48,8 @@ static void put_files(uint32_t count)
 	rig_idle(&r);
 }
 
-/* What lives in each zone as the drive has it, by bits: 1: leaves, 2: pages above.  How many
- * leaves there are. */
+/* Finds the kinds of live pages in each zone on the drive, as bits: 1: leaves, 2: pages above.
+ * Returns the number of leaves. */
 static uint32_t look(uint8_t *kinds)
 {
 	uint64_t todo[4096] = { r.m->shard[0].root_baddr }, gen;

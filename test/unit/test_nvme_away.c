@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
  * A vfio-user server that is slow, hangs, dies, or is replaced: the drive comes back when the right
- * one is there again, however long that takes, and whoever waits meanwhile is told.
+ * one is there again, however long that takes, and lines of the log say so meanwhile.
  */
 #define _GNU_SOURCE
 #include "base/clock.h"

@@ -354,7 +354,7 @@ Test(nvme_ctrl, disabled_controller_forgets_its_queues)
 	cr_assert_eq(soft->csts & NVME_CSTS_RDY, 0);
 	f.drive->ops->write32(soft, NVME_REG_CC, NVME_CC_ENTRIES | NVME_CC_EN);
 	cr_assert_eq(soft->csts, NVME_CSTS_RDY);
-	/* The driver's rings began anew, too, in a real reset; here nothing more is asked. */
+	/* In a real reset the driver's rings begin again, too; here no command follows. */
 	nvme__admin_restart(f.drive);
 	cr_assert_eq(nvme__admin_create_queues(f.drive, f.qp, 0), 0);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* What a controller says unasked, as the drive's owner hears it, and what people are told. */
+/* Asynchronous events of a controller: for the drive's owner, and as lines of the log. */
 #include "test/lib/nvme_fixture.h"
 
 #include "base/clock.h"
@@ -38,7 +38,7 @@ static void teardown(void)
 
 TestSuite(nvme_event, .init = setup, .fini = teardown, .timeout = 60);
 
-/* The next line for people has these words in it; NULL: there is none. */
+/* The next line of the log must contain these words; NULL: there must be no line. */
 static void expect_line(const char *words)
 {
 	bool is = nvme_drive_line(f.drive, line, sizeof(line));

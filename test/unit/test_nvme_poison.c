@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
  * A controller that says a read is done and has moved nothing (QEMU's, when its DMA faults): the
- * right bytes of an earlier read must not pass for what was read.
+ * right bytes of an earlier read must not pass for the result.
  */
 #include "nvme/nvme_dma.h"
 #include "test/lib/nvme_fixture.h"
@@ -14,7 +14,7 @@
 enum { BLOCKS = 11 }; /* at four blocks a command */
 
 static struct nvme_fixture f;
-static uint8_t behind; /* each byte of the block behind what is read */
+static uint8_t behind; /* each byte of the block behind the ones read */
 
 static void up(const char *poison)
 {

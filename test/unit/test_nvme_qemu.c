@@ -154,7 +154,7 @@ static void fill(uint8_t *bytes, uint64_t size, uint64_t seed)
 	}
 }
 
-/* What lies in image `i`, as the host sees it. */
+/* Returns true if image `i`, as the host sees it, has these bytes. */
 static bool image_holds(uint32_t i, uint64_t block, const uint8_t *bytes, uint32_t nblocks)
 {
 	uint64_t size = (uint64_t)nblocks * NVME_BLOCK_SIZE;
@@ -400,7 +400,7 @@ Test(nvme_qemu, errors_of_the_medium_hit_exactly_their_blocks, .timeout = 60)
 		cr_assert_eq(run_io(NVME_WRITE, block, 1, 0, false), block == 160 / 8 ? -EIO : 0,
 			     "block %lu", block);
 	}
-	/* Of a long one that is several commands the whole is wrong, once. */
+	/* A long I/O of several commands fails as a whole, once. */
 	cr_assert_eq(run_io(NVME_READ, 0, 100, 0, false), -ENODATA);
 	cr_assert_eq(run_io(NVME_READ, 11, 100, 0, false), 0);
 	nvme_qpair_stats(rig.qp, &stats);
@@ -529,7 +529,7 @@ Test(nvme_qemu, a_queue_pair_is_stopped_with_reads_in_flight, .timeout = 60)
 
 static struct nvme_io flying[IN_FLIGHT];
 
-/* Writes are under way when the controller stops hearing, without a word to the driver. */
+/* Writes are in flight when the controller stops listening, and the driver is not told. */
 static void strike(void)
 {
 	for (uint32_t i = 0; i < IN_FLIGHT; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * What a controller says of itself and unasked, by QEMU's model of one: health, events,
- * namespaces that go; buffers that begin anywhere; a memory buffer; a second way up.
+ * QEMU's model of a controller: its health, events, namespaces that go; buffers that begin
+ * anywhere; a memory buffer; a second way up.
  */
 #include "test/lib/qtest_nvme.h"
 #include "base/clock.h"

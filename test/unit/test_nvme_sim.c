@@ -202,7 +202,7 @@ Test(nvme_sim, block_is_never_torn_where_the_atomic_unit_is_a_block)
 	}
 }
 
-/* What was on its way is garbage, or cannot be read until it is written again. */
+/* Blocks of writes in flight may be garbage, or unreadable until they are written again. */
 Test(nvme_sim, drive_that_garbles_keeps_what_is_durable_and_nothing_else)
 {
 	uint32_t garbage = 0, unreadable = 0, whole = 0;

@@ -201,7 +201,7 @@ static const struct posix_case cases[] = {
 	  "has a user.n v" },
 };
 
-/* ---- the appliance, its keys, and who has them -------------------------------------------- */
+/* ---- the appliance, its keys, and their users --------------------------------------------- */
 
 enum { ROOT, ZERO, ANN, BEA, CY, USERS, FAY = USERS, KEYS };
 
@@ -421,7 +421,7 @@ Test(weka_posix_access, a_handle_in_a_subtree_climbs_to_its_directory_only)
 	cr_assert_eq(list_by(fay, &ref), -ESTALE);
 }
 
-/* Somebody who tries what he may not is told of, as who leaves his subtree is. */
+/* Refused attempts are logged, like attempts to leave a key's subtree. */
 Test(weka_posix_access, attempts_are_told_to_people)
 {
 	struct weka_attr inner;

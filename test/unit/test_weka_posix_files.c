@@ -250,7 +250,7 @@ Test(weka_posix_files, every_case_is_as_the_standard_says)
 	cr_assert_eq(wrong, 0, "%u of %zu cases", wrong, ARRAY_LEN(cases));
 }
 
-/* What cannot fail shows nothing. */
+/* A case that cannot fail proves nothing: each of these must fail. */
 Test(weka_posix_files, a_wrong_case_is_seen)
 {
 	static const struct posix_case bad[] = {
@@ -299,7 +299,7 @@ Test(weka_posix_files, a_full_store_says_so_of_the_name)
 	cr_assert_eq(weka_stat(client, path, NULL), -ENOENT, "what failed is not there");
 	cr_assert_eq(weka_unlink(client, "/f0"), 0);
 	err = -ENOSPC;
-	for (int i = 0; err == -ENOSPC && i < 1000; i++) /* freed by and by */
+	for (int i = 0; err == -ENOSPC && i < 1000; i++) /* freed gradually */
 		err = weka_write_file(client, path, bytes, size / 2, NULL);
 	cr_assert_eq(err, 0, "%s", weka_error(client));
 	free(bytes);

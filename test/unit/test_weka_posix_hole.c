@@ -338,7 +338,7 @@ ParameterizedTest(struct way *way, weka_posix_hole, table)
 	cr_assert_eq(app_rig_end(&rig), 0, "%s", rig.run.why);
 }
 
-/* ---- of what it cannot be ------------------------------------------------------------- */
+/* ---- objects that cannot have holes ---------------------------------------------------- */
 
 Test(weka_posix_hole, what_is_no_file)
 {

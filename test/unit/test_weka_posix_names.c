@@ -356,7 +356,7 @@ Test(weka_posix_names, every_case_is_as_the_standard_says)
 	cr_assert_eq(wrong, 0, "%u of %zu cases", wrong, ARRAY_LEN(cases));
 }
 
-/* What cannot fail shows nothing: each of these is wrong, in a way of its own. */
+/* A case that cannot fail proves nothing: each of these must fail, in a way of its own. */
 Test(weka_posix_names, a_wrong_case_is_seen)
 {
 	static const struct posix_case bad[] = {

@@ -204,7 +204,7 @@ Test(weka_posix_open, it_keeps_its_room_until_it_is_closed)
 	cr_assert_eq(weka_close_file(client, &attr.handle), 0);
 	wait_stale(client, &attr.handle);
 	wait_opens(client, 0);
-	while (free_bytes() < before - (1 << 20)) /* freed by and by; the index has grown */
+	while (free_bytes() < before - (1 << 20)) /* freed gradually; the index has grown */
 		usleep(1000);
 	cr_assert_eq(weka_close_file(client, &attr.handle), -EBADF);
 	end();
@@ -242,7 +242,7 @@ Test(weka_posix_open, a_tree_goes_and_what_is_open_in_it_stays)
 	cr_assert_eq(weka_rmtree(client, "/t"), 0);
 	do
 		cr_assert_eq(fstat_of(client, &attr.handle, &attr), 0);
-	while (attr.nlink > 0); /* its turn comes by and by */
+	while (attr.nlink > 0); /* its turn will come */
 	is_kept(client, 5 << 20);
 	cr_assert_eq(weka_close_file(client, &attr.handle), 0);
 	wait_stale(client, &attr.handle);

@@ -216,7 +216,7 @@ Test(weka_posix_xattr, over_tcp_too)
 	cr_assert_eq(wrong_over("tcp"), 0);
 }
 
-/* What cannot fail shows nothing. */
+/* A case that cannot fail proves nothing: each of these must fail. */
 Test(weka_posix_xattr, a_wrong_case_is_seen)
 {
 	static const struct posix_case bad[] = {

@@ -132,7 +132,7 @@ Test(weka_sync, a_small_pool_makes_smaller_pieces)
 	cr_assert_eq(size, 9000001);
 	cr_assert_eq(memcmp(got, script_find(&server, "big")->bytes, size), 0);
 	free(got);
-	/* What must be atomic does not fit: it says so, rather than be in pieces. */
+	/* A write that must be atomic and does not fit is refused, not split. */
 	cr_assert_eq(weka_write_file(client, "w", bytes, 3000000, NULL), -EMSGSIZE);
 	cr_assert_eq(weka_write_file(client, "w", bytes, 1000000, NULL), 0, "%s",
 		     weka_error(client));

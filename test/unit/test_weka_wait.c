@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Who waits does not sleep in the middle of an answer whose bytes are coming.
+ * A waiting client does not sleep in the middle of an answer whose bytes are arriving.
  *
  * The clock and the client's receiving are this program's: once the whole answer lies in the
  * socket, each call brings a little of it, and takes longer than anybody polls for nothing.

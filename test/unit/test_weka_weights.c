@@ -97,7 +97,7 @@ Test(weka_weights, weights_are_kept_exactly_in_every_round)
 		}
 }
 
-/* The order does not depend on what was asked before. */
+/* The order does not depend on earlier calls. */
 Test(weka_weights, any_position_can_be_asked_for)
 {
 	static const uint32_t weight[GROUPS] = { 1, 1, 4, 2, 9 };
