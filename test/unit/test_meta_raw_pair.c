@@ -155,7 +155,7 @@ static void spoil(uint64_t baddr)
 	memset(at(baddr), 0xa5, 4096);
 }
 
-/* Of each pair everything between the headers: of the first zone, the twin, or by chance. */
+/* The copy to spoil in each pair, between the headers: the first, the twin, or by chance. */
 enum copy { FIRST, TWIN, EITHER };
 
 static void spoil_copies(enum copy which)
