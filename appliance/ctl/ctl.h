@@ -40,6 +40,7 @@ struct ctl {
 	uint64_t bytes_per_s;
 	const char *uid;
 	const char *gids;
+	bool compare;        /* check: both copies of each block, too */
 	const char *salvage; /* check: directory for the verified data */
 	const char *log;     /* support-bundle: the file of the log; NULL: the journal */
 	bool names;          /* support-bundle: with names of files */
@@ -70,6 +71,7 @@ must_check int ctl_connect(struct ctl *c);
 int ctl_cmd_format(struct ctl *c);
 int ctl_cmd_check(struct ctl *c);
 int ctl_salvage(struct ctl *c); /* check --salvage */
+int ctl_compare(struct ctl *c); /* check --copies */
 int ctl_cmd_dump(struct ctl *c);
 int ctl_cmd_status(struct ctl *c);
 int ctl_cmd_top(struct ctl *c);

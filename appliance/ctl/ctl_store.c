@@ -414,5 +414,5 @@ int ctl_cmd_check(struct ctl *c)
 		status = stop(&b) || status;
 	}
 	close_all(&b, false);
-	return status;
+	return status || !c->compare ? status : ctl_compare(c);
 }

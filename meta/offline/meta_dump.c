@@ -10,13 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const meta__zone_kinds[] = { "free", "log", "pages", "data", "roots" };
+const char *const meta__zone_kinds[] = { "free", "log", "pages", "data", "roots", "twin" };
 
 static const struct {
 	const char *name, *arg, *text;
 	int (*run)(struct meta_raw *r, const char *arg, struct meta__table *t);
 } structures[] = {
 	{ "super", "", "superblocks, both copies of each drive", meta__dump_super },
+	{ "set", "", "the set of drives: which serve, which are lost, pairs of zones",
+	  meta__dump_set },
 	{ "roots", "[SHARD]", "where each shard's tree begins: both slots, both copies",
 	  meta__dump_roots },
 	{ "zones", "", "headers of all zones, and how much lives in each", meta__dump_zones },
@@ -90,17 +92,29 @@ struct field {
 	}
 
 static const struct field super_fields[] = {
-	FIELD(meta_super_disk, magic),         FIELD(meta_super_disk, crc),
-	FIELD(meta_super_disk, version),       FIELD(meta_super_disk, incompat),
-	FIELD(meta_super_disk, compat),        FIELD(meta_super_disk, uuid),
-	FIELD(meta_super_disk, drive),         FIELD(meta_super_disk, ndrives),
-	FIELD(meta_super_disk, nshards),       FIELD(meta_super_disk, zone_blocks),
-	FIELD(meta_super_disk, nzones),        FIELD(meta_super_disk, secret),
-	FIELD(meta_super_disk, format_ns),     FIELD(meta_super_disk, drive_nblocks),
-	FIELD(meta_super_disk, incompat_name), FIELD(meta_super_disk, set),
-	FIELD(meta_super_disk, root_at),       FIELD(meta_super_disk, drive_tag),
-	FIELD(meta_super_disk, drive_name),    FIELD(meta_super_disk, drive_state),
-	FIELD(meta_super_disk, root_zone),     { NULL, 0, 0 },
+	FIELD(meta_super_disk, magic),
+	FIELD(meta_super_disk, crc),
+	FIELD(meta_super_disk, version),
+	FIELD(meta_super_disk, incompat),
+	FIELD(meta_super_disk, compat),
+	FIELD(meta_super_disk, uuid),
+	FIELD(meta_super_disk, drive),
+	FIELD(meta_super_disk, ndrives),
+	FIELD(meta_super_disk, nshards),
+	FIELD(meta_super_disk, zone_blocks),
+	FIELD(meta_super_disk, nzones),
+	FIELD(meta_super_disk, secret),
+	FIELD(meta_super_disk, format_ns),
+	FIELD(meta_super_disk, drive_nblocks),
+	FIELD(meta_super_disk, incompat_name),
+	FIELD(meta_super_disk, set),
+	FIELD(meta_super_disk, root_at),
+	FIELD(meta_super_disk, drive_tag),
+	FIELD(meta_super_disk, drive_name),
+	FIELD(meta_super_disk, drive_state),
+	FIELD(meta_super_disk, root_zone),
+	FIELD(meta_super_disk, copies),
+	{ NULL, 0, 0 },
 };
 
 static const struct field root_fields[] = {
@@ -121,7 +135,9 @@ static const struct field zone_fields[] = {
 	FIELD(meta_zone_disk, kind),         FIELD(meta_zone_disk, incarnation),
 	FIELD(meta_zone_disk, epoch),        FIELD(meta_zone_disk, stream),
 	FIELD(meta_zone_disk, reserved),     FIELD(meta_zone_disk, order),
-	FIELD(meta_zone_disk, oldest_order), { NULL, 0, 0 },
+	FIELD(meta_zone_disk, oldest_order), FIELD(meta_zone_disk, mark),
+	FIELD(meta_zone_disk, twin),         FIELD(meta_zone_disk, reserved2),
+	FIELD(meta_zone_disk, pair),         { NULL, 0, 0 },
 };
 
 /* Names of the fields in which two copies differ; what no field has is "byte N". */
@@ -246,6 +262,24 @@ int meta__dump_super(struct meta_raw *r, const char *arg, struct meta__table *t)
 
 /* ---- roots ------------------------------------------------------------------------------ */
 
+/* Returns why a copy with this error does not count. */
+static const char *why_not(const struct meta_raw *r, uint64_t baddr)
+{
+	const uint32_t d = META_BADDR_DRIVE(baddr);
+
+	ASSERT(d < META_DRIVES_MAX);
+	if (r->geo.state[d] == DRIVE_LOST)
+		return "lost";
+	return r->drive_at[d] == META__RAW_NOWHERE ? "missing" : "damaged";
+}
+
+/* A drive that is LOST has nothing that counts: no damage is there. */
+static bool is_damage(const struct meta_raw *r, uint64_t baddr, int err)
+{
+	ASSERT(META_BADDR_DRIVE(baddr) < META_DRIVES_MAX);
+	return err && r->geo.state[META_BADDR_DRIVE(baddr)] != DRIVE_LOST;
+}
+
 static const struct meta__column root_columns[] = {
 	{ "shard", 5 },     { "slot", 4 },        { "copy", 4 },        { "place", -10 },
 	{ "state", -8 },    { "version", 7 },     { "mount", 5 },       { "height", 6 },
@@ -269,7 +303,7 @@ static void root_row(struct meta_raw *r, uint32_t shard, int slot, int copy, str
 	meta__cell(t, (uint64_t)copy);
 	meta__cell_place(t, here);
 	meta__cell_text(t, "%s",
-			x->err[slot][copy] ? "damaged"
+			x->err[slot][copy] ? why_not(r, here)
 			: slot == x->slot  ? "counts"
 					   : "older");
 	meta__cell(t, s->version);
@@ -305,7 +339,9 @@ int meta__dump_roots(struct meta_raw *r, const char *arg, struct meta__table *t)
 	for (; shard < end; shard++)
 		for (int i = 0; i < 4; i++) {
 			root_row(r, (uint32_t)shard, i >> 1, i & 1, t);
-			if (r->root[shard].err[i >> 1][i & 1])
+			if (is_damage(r,
+				      meta__geo_root(&r->geo, i & 1, i >> 1 & 1, (uint32_t)shard),
+				      r->root[shard].err[i >> 1][i & 1]))
 				err = -EUCLEAN;
 		}
 	return err;
@@ -314,10 +350,26 @@ int meta__dump_roots(struct meta_raw *r, const char *arg, struct meta__table *t)
 /* ---- headers of zones ------------------------------------------------------------------ */
 
 static const struct meta__column zone_columns[] = {
-	{ "zone", 6 },          { "copy", 4 },  { "place", -10 },     { "state", -8 },
-	{ "kind", -5 },         { "taken", 6 }, { "mount", 5 },       { "order", 6 },
-	{ "oldest_order", 12 }, { "lives", 8 }, { "differs_by", -1 }, { NULL, 0 },
+	{ "zone", 6 },  { "copy", 4 },  { "place", -10 }, { "state", -8 },        { "kind", -5 },
+	{ "taken", 6 }, { "mount", 5 }, { "order", 6 },   { "oldest_order", 12 }, { "lives", 8 },
+	{ "pair", 6 },  { "role", -5 }, { "with", -6 },   { "differs_by", -1 },   { NULL, 0 },
 };
+
+/* Number of the pair, what this zone is in it, and the other zone.  A header that says a pair which
+ * the other zone does not: an earlier one. */
+static void pair_cells(struct meta_raw *r, uint32_t zone, const struct meta__zone_seen *s,
+		       struct meta__table *t)
+{
+	const struct meta__raw_zone *x = &r->zone[zone];
+
+	ASSERT(zone < r->geo.nzones);
+	meta__cell(t, x->pair ? x->pair : s->pair);
+	meta__cell_text(t, "%s", x->pair ? x->is_twin ? "twin" : "first" : s->twin ? "past" : "");
+	if (x->pair || s->twin)
+		meta__cell_text(t, "%u", x->pair ? x->other : s->twin - 1);
+	else
+		meta__cell_text(t, "%s", "");
+}
 
 static void zone_row(struct meta_raw *r, uint32_t zone, int copy, uint64_t lives,
 		     struct meta__table *t)
@@ -332,7 +384,7 @@ static void zone_row(struct meta_raw *r, uint32_t zone, int copy, uint64_t lives
 	meta__cell(t, (uint64_t)copy);
 	meta__cell_place(t, here);
 	meta__cell_text(t, "%s",
-			x->err[copy]                                     ? "damaged"
+			x->err[copy]                                     ? why_not(r, here)
 			: copy == x->copy                                ? "counts"
 			: s->incarnation == x->seen[x->copy].incarnation ? "same"
 									 : "older");
@@ -342,6 +394,7 @@ static void zone_row(struct meta_raw *r, uint32_t zone, int copy, uint64_t lives
 	meta__cell(t, s->order);
 	meta__cell(t, s->oldest_order);
 	meta__cell(t, lives);
+	pair_cells(r, zone, s, t);
 	cell_differs(r, t, zone_fields, here,
 		     meta__geo_zone_head(&r->geo, zone, (uint32_t)copy ^ 1));
 	ASSERT(t->at == 0);
@@ -403,7 +456,8 @@ static void zone_rows(struct meta_raw *r, uint32_t zone, uint32_t lives, struct 
 	ASSERT(zone < r->geo.nzones);
 	for (int copy = 0; copy < 2; copy++) {
 		zone_row(r, zone, copy, lives, t);
-		if (r->zone[zone].err[copy])
+		if (is_damage(r, meta__geo_zone_head(&r->geo, zone, (uint32_t)copy),
+			      r->zone[zone].err[copy]))
 			*err = -EUCLEAN;
 	}
 }
@@ -432,10 +486,10 @@ static const struct meta__column page_columns[] = {
 	{ "records", 7 }, { "first", -28 }, { "why", -1 },  { NULL, 0 },
 };
 
-/* Every page place of it: does the tree still lead there? */
-static int pages_of_zone(struct meta_raw *r, uint32_t zone, struct meta__table *t)
+/* Every page place of it, or of its twin `where`: does the tree still lead there? */
+static int pages_of_zone(struct meta_raw *r, uint32_t zone, uint32_t where, struct meta__table *t)
 {
-	const uint8_t *bytes = meta__raw_zone_bytes(r, zone);
+	const uint8_t *bytes = meta__raw_zone_bytes(r, where);
 	int err = 0;
 
 	ASSERT(zone < r->geo.nzones);
@@ -446,13 +500,14 @@ static int pages_of_zone(struct meta_raw *r, uint32_t zone, struct meta__table *
 	for (uint32_t i = 0; i < r->geo.zone_pages; i++) {
 		const uint8_t *page = bytes + (1 + (size_t)i * META_PAGE_BLOCKS) * META__BLOCK;
 		uint64_t baddr = meta__geo_zone_baddr(&r->geo, zone) + 1 + i * META_PAGE_BLOCKS;
+		uint64_t here = meta__geo_zone_baddr(&r->geo, where) + 1 + i * META_PAGE_BLOCKS;
 		struct meta__page_look look;
 		struct meta__raw_way way;
 		bool lives;
 
 		if (le32_get(((const struct meta_page_disk *)page)->magic) != META_PAGE_MAGIC)
 			continue;
-		meta__cell_place(t, baddr);
+		meta__cell_place(t, here);
 		if (meta__page_look(page, &look) ||
 		    le64_get(((const struct meta_page_disk *)page)->baddr) != baddr ||
 		    look.shard >= r->geo.nshards) {
@@ -537,6 +592,16 @@ static int data_of_zone(struct meta_raw *r, uint32_t zone, struct meta__table *t
 	return lost ? -EUCLEAN : 0;
 }
 
+/* Blocks of files are shown with the first zone: the index has no address in a twin. */
+static int pages_of_twin(struct meta_raw *r, uint32_t twin, struct meta__table *t)
+{
+	const uint32_t first = r->zone[twin].other;
+	const struct meta__zone_seen *z = meta__raw_zone(r, first);
+
+	ASSERT(r->zone[first].other == twin);
+	return z && z->kind != META__ZONE_PAGE ? 0 : pages_of_zone(r, first, twin, t);
+}
+
 int meta__dump_zone(struct meta_raw *r, const char *arg, struct meta__table *t)
 {
 	const struct meta__zone_seen *z;
@@ -554,8 +619,10 @@ int meta__dump_zone(struct meta_raw *r, const char *arg, struct meta__table *t)
 	zone_rows(r, (uint32_t)zone, lives[zone], t, &err);
 	free(lives);
 	z = meta__raw_zone(r, (uint32_t)zone);
-	if (z && z->kind == META__ZONE_PAGE)
-		more = pages_of_zone(r, (uint32_t)zone, t);
+	if (r->zone[zone].pair && r->zone[zone].is_twin)
+		more = pages_of_twin(r, (uint32_t)zone, t);
+	else if (z && z->kind == META__ZONE_PAGE)
+		more = pages_of_zone(r, (uint32_t)zone, (uint32_t)zone, t);
 	else if (z && z->kind == META__ZONE_DATA)
 		more = meta__raw_log_over(r, false) ? -ENOMEM : data_of_zone(r, (uint32_t)zone, t);
 	else if (z && z->kind == META__ZONE_LOG)

@@ -12,6 +12,12 @@ static const struct meta__column block_columns[] = {
 	{ "is", -8 },   { "state", -1 },  { NULL, 0 },
 };
 
+/* ... in a store of two copies. */
+static const struct meta__column pair_columns[] = {
+	{ "block", 8 },  { "place", -10 },  { "checksum", -8 }, { "is", -8 },
+	{ "twin", -10 }, { "twin_is", -8 }, { "state", -1 },    { NULL, 0 },
+};
+
 /* All that has the handle's key, but its extents' blocks. */
 static int records(struct meta_raw *r, const struct meta_handle *h, struct meta__table *t)
 {
@@ -35,24 +41,46 @@ static int records(struct meta_raw *r, const struct meta_handle *h, struct meta_
 	return lost ? -EUCLEAN : err;
 }
 
+/* Returns what is wrong with a copy, NULL: nothing; and shows its checksum. */
+static const char *copy_cells(struct meta_raw *r, uint64_t at, uint32_t crc, struct meta__table *t)
+{
+	uint8_t bytes[META__BLOCK];
+	const int err = at ? meta__raw_read(r, at, 1, bytes) : -ENOENT;
+	const uint32_t is = err ? 0 : crc32c(bytes, sizeof(bytes));
+
+	ASSERT(t->at > 0);
+	meta__cell_text(t, "%08x", is);
+	if (err == -ENODEV)
+		return "its drive is missing";
+	return err ? "it cannot be read" : is != crc ? "it does not match its checksum" : NULL;
+}
+
 static int block_row(struct meta_raw *r, uint64_t block, uint64_t baddr, uint32_t crc,
 		     struct meta__table *t)
 {
-	uint8_t bytes[META__BLOCK];
-	int err = meta__raw_read(r, baddr, 1, bytes);
-	uint32_t is = err ? 0 : crc32c(bytes, sizeof(bytes));
+	const uint64_t twin = meta__raw_twin(r, baddr);
+	const char *why, *twin_why = NULL;
 
 	ASSERT(baddr);
 	meta__cell(t, block);
 	meta__cell_place(t, baddr);
 	meta__cell_text(t, "%08x", crc);
-	meta__cell_text(t, "%08x", is);
-	meta__cell_text(t, "%s",
-			err         ? "it cannot be read"
-			: is != crc ? "it does not match its checksum"
-				    : "whole");
+	why = copy_cells(r, baddr, crc, t);
+	if (r->m.copies > 1 && twin)
+		meta__cell_place(t, twin);
+	else if (r->m.copies > 1)
+		meta__cell_text(t, "%s", "-");
+	if (r->m.copies > 1)
+		twin_why = copy_cells(r, twin, crc, t);
+	if (!why && r->m.copies > 1 && !twin)
+		meta__cell_text(t, "whole, and has no twin");
+	else if (twin_why && twin)
+		meta__cell_text(t, "%s%s%s", why ? why : "",
+				why ? "; its twin: " : "its twin: ", twin_why);
+	else
+		meta__cell_text(t, "%s", why ? why : "whole");
 	ASSERT(t->at == 0);
-	return err || is != crc ? -EUCLEAN : 0;
+	return why || (twin && twin_why) ? -EUCLEAN : 0;
 }
 
 static int extent_rows(struct meta_raw *r, uint64_t first, const struct meta__extent *x,
@@ -87,7 +115,7 @@ static int blocks(struct meta_raw *r, const struct meta_handle *h, struct meta__
 	int err = 0;
 
 	ASSERT(shard < r->geo.nshards);
-	meta__table_begin(t, "block", block_columns);
+	meta__table_begin(t, "block", r->m.copies > 1 ? pair_columns : block_columns);
 	while (meta__raw_next(r, shard, &key, value, &len, &lost) == 0 &&
 	       meta__key_is_obj(&key, h, META__KIND_EXTENT)) {
 		struct meta__extent x;

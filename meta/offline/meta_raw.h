@@ -45,6 +45,20 @@ bool meta_dump_what(uint32_t i, const char **name, const char **arg, const char 
 must_check int meta_dump(struct meta_raw *r, const char *what, const char *arg, FILE *out,
 			 bool json);
 
+/* ---- compare: both copies of each block that lives ---------------------------------------- */
+
+struct meta_raw_compared {
+	uint64_t pages, blocks;         /* that were compared                          */
+	uint64_t single;                /* of these: there is one copy                 */
+	uint64_t bad_first, bad_second; /* one copy is wrong, the other one is as the index says */
+	uint64_t bad_both;              /* no copy is as the index says                */
+};
+
+/* Compares both copies of each page and block with what the index says of it; a line for each copy
+ * that is wrong.  -ENOMEM, -ENODATA: no store. */
+must_check int meta_raw_compare(struct meta_raw *r, struct meta_raw_compared *out,
+				void (*line)(void *arg, const char *line), void *arg);
+
 /* ---- salvage: the verifiable data of a store that no mount accepts ----------------------- */
 
 /* The known losses, before the first file is read. */

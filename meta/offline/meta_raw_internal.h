@@ -6,6 +6,7 @@
  *   meta_raw_pair.c     pairs of zones; what the first copy has lost, from the second
  *   meta_raw_log.c      the log: blocks by place and sequence; their changes, over the trees
  *   meta_raw_get.c      a record, and the next one: from the trees with the log over them
+ *   meta_compare.c      both copies of all that lives
  *   meta_dump*.c        all of it in words, by meta_table.c
  *   meta_salvage.c      leaves to which no tree leads any more, over the trees
  *   meta_raw_file.c     names, files, attributes of all that
@@ -216,6 +217,7 @@ void meta__cell_place(struct meta__table *t, uint64_t baddr); /* DRIVE:BLOCK */
 /* ---- meta_dump*.c ---- */
 
 int meta__dump_super(struct meta_raw *r, const char *arg, struct meta__table *t);
+int meta__dump_set(struct meta_raw *r, const char *arg, struct meta__table *t);
 int meta__dump_roots(struct meta_raw *r, const char *arg, struct meta__table *t);
 int meta__dump_zones(struct meta_raw *r, const char *arg, struct meta__table *t);
 int meta__dump_zone(struct meta_raw *r, const char *arg, struct meta__table *t);

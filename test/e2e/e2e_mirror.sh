@@ -133,4 +133,18 @@ check "it goes" until_state 1 gone
 check "all is there at the end" is_all_there
 check "a clean stop" stop
 check "check finds nothing at the end" "$BIN/wekactl" -f "$CONF" check
+
+# ---- compared, without the appliance -----------------------------------------------------------------------
+
+copies() { "$BIN/wekactl" -f "$CONF" --copies check 2>&1; }
+copies >"$DIR/said"
+is "both copies of all are the same" "0 1" "$? $(grep -c '^copies: .* 0 first copies are wrong, 0 second, 0 both' "$DIR/said")"
+cp "$DIR/d4" "$DIR/had"
+spoil "$DIR/d4" 17
+copies >"$DIR/said"
+is "a drive has other bytes: the exit status says so" 1 $?
+check "the copies on it are named" grep -q "copy, drive 4 block [0-9]*: does not match its checksum" "$DIR/said"
+grep -q "copy, drive [0-35-9]" "$DIR/said" && not_ok "no other is" "$(cat "$DIR/said")" || ok "no other is"
+mv "$DIR/had" "$DIR/d4"
+check "dump names the set" sh -c "'$BIN/wekactl' -f '$CONF' dump set | grep -q 'gone'"
 finish

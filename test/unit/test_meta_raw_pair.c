@@ -372,6 +372,8 @@ Test(meta_raw_pair, lost_drive_is_not_believed)
 	struct meta_drive_stat s;
 	struct meta_raw_loss loss;
 	struct meta_raw *raw;
+	char *text;
+	int err;
 
 	for (uint32_t drive = 0; drive < DRIVES; drive++) {
 		put_some(600);
@@ -390,8 +392,125 @@ Test(meta_raw_pair, lost_drive_is_not_believed)
 		salvage_is_complete(raw, &loss);
 		cr_assert_eq(loss.pages + loss.log_missing, 0, "%s", loss.first);
 		meta_raw_close(raw);
+		text = raw_mem_dump(&mem, "set", NULL, false, &err);
+		cr_assert(strstr(text, "lost") && strstr(text, "not believed"), "%s", text);
+		free(text);
+		free(raw_mem_dump(&mem, "zones", NULL, false, &err));
+		cr_assert_eq(err, 0, "nothing that counts is damaged");
 		rig_end(&r);
 		memset(fill_of, 0, sizeof(fill_of));
 		setup();
 	}
+}
+
+/* ---- both copies, compared; and in words ---------------------------------------------------- */
+
+static uint32_t lines_wrong[3]; /* first copy, second copy, else */
+
+static void line_of(void *arg, const char *line)
+{
+	(void)arg;
+	lines_wrong[strstr(line, "first copy") ? 0 : strstr(line, "second copy") ? 1 : 2]++;
+}
+
+static struct meta_raw_compared compare(void)
+{
+	struct meta_raw_compared out;
+	struct meta_raw *raw = look();
+
+	memset(lines_wrong, 0, sizeof(lines_wrong));
+	cr_assert_eq(meta_raw_compare(raw, &out, line_of, NULL), 0);
+	meta_raw_close(raw);
+	return out;
+}
+
+Test(meta_raw_pair, compare_finds_nothing_in_a_whole_store)
+{
+	struct meta_raw_compared c;
+	uint64_t blocks = 0;
+
+	filled(true);
+	for (uint32_t i = 0; i < FILES; i++)
+		blocks += fill_of[i] % 9;
+	c = compare();
+	cr_assert_eq(c.blocks, blocks);
+	cr_assert_gt(c.pages, 2);
+	cr_assert_eq(c.single + c.bad_first + c.bad_second + c.bad_both, 0);
+	cr_assert_eq(lines_wrong[0] + lines_wrong[1] + lines_wrong[2], 0);
+}
+
+/* A block of a file and a page, each in one copy; then in both. */
+Test(meta_raw_pair, compare_names_each_copy_that_is_wrong)
+{
+	const struct meta_key key = { { 0 } };
+	struct meta_raw_compared c;
+	struct meta__raw_way way = { 0 };
+	struct meta_raw *raw;
+	uint64_t page, page_twin;
+
+	filled(true);
+	raw = look();
+	for (uint32_t shard = 0; shard < raw->geo.nshards; shard++)
+		if (meta__raw_go(raw, shard, &key, 0, &way))
+			break;
+	page = way.step[0].page.baddr;
+	page_twin = meta__raw_twin(raw, page);
+	meta_raw_close(raw);
+	at(page_twin + 1)[5] ^= 1;
+	c = compare();
+	cr_assert(c.bad_second == 1 && c.bad_first == 0 && c.bad_both == 0);
+	cr_assert(lines_wrong[1] == 1 && lines_wrong[0] + lines_wrong[2] == 0);
+	at(page)[4000] ^= 1;
+	c = compare();
+	cr_assert_eq(c.bad_both, 1);
+	cr_assert(lines_wrong[0] == 1 && lines_wrong[1] == 1);
+	at(page)[4000] ^= 1;
+	spoil_copies(FIRST);
+	at(page_twin + 1)[5] ^= 1;
+	c = compare();
+	cr_assert_eq(c.bad_first, c.blocks + c.pages);
+	cr_assert_eq(lines_wrong[0], c.bad_first);
+	cr_assert_eq(c.bad_second + c.bad_both, 0);
+}
+
+static char *words(const char *what, const char *arg, int want)
+{
+	int err;
+	char *text = raw_mem_dump(&mem, what, arg, false, &err);
+
+	cr_assert_eq(err, want, "%d: %s", err, text);
+	return text;
+}
+
+Test(meta_raw_pair, dump_shows_pairs_twins_and_the_set)
+{
+	char *text, *twin, number[16];
+	uint32_t zone = META__ZONE_NONE;
+	struct meta_raw *raw;
+
+	filled(true);
+	raw = look();
+	for (uint32_t i = 0; i < raw->geo.nzones && zone == META__ZONE_NONE; i++)
+		if (meta__raw_zone(raw, i)->kind == META__ZONE_PAGE)
+			zone = meta__raw_twin_zone(raw, i);
+	meta_raw_close(raw);
+	cr_assert_neq(zone, META__ZONE_NONE);
+	text = words("zones", NULL, 0);
+	cr_assert(strstr(text, "  first  ") && strstr(text, "  twin   "), "%s", text);
+	free(text);
+	(void)snprintf(number, sizeof(number), "%u", zone);
+	twin = words("zone", number, 0);
+	cr_assert(strstr(twin, "lives"), "pages are shown: %s", twin);
+	free(twin);
+	text = words("set", NULL, 0);
+	cr_assert(strstr(text, "serves") && !strstr(text, "lost") && !strstr(text, "missing"), "%s",
+		  text);
+	free(text);
+	text = words("file", "/file 7", 0);
+	cr_assert(strstr(text, "TWIN") && !strstr(text, "its twin"), "%s", text);
+	free(text);
+	leave_out(1);
+	text = words("set", NULL, 0);
+	cr_assert(strstr(text, "missing"), "%s", text);
+	free(text);
 }
