@@ -45,6 +45,7 @@ test_ctl_status_srcs := $(addprefix appliance/ctl/ctl_,status_text.c fold.c figu
 test_ctl_top_srcs := $(addprefix appliance/ctl/ctl_,top_text.c rates.c figures.c space_parts.c need.c)
 test_ctl_bundle_srcs := $(addprefix appliance/ctl/ctl_,redact.c tar.c)
 test_ctl_attrs_srcs := $(addprefix appliance/ctl/ctl_,attrs.c wave.c req.c local.c need.c)
+test_ctl_export_srcs := $(addprefix appliance/ctl/ctl_,export.c export_file.c attrs.c crew.c links.c local.c need.c progress.c req.c wave.c)
 # weka-mount's own, but for its main.
 mount_srcs := $(filter-out client-lib/mount/weka-mount.c,$(wildcard client-lib/mount/*.c))
 $(foreach t,$(filter test_mount_%,$(unit_tests)),$(eval $(t)_srcs := $(mount_srcs)))

@@ -15,9 +15,11 @@
  *
  *  (1) A drive in use is not moved, whatever the options: while the nvme driver is detached, this
  *      process has each of its block devices open exclusively, which fails if it is mounted, and
- *      prevents mounts.
- *  (2) Nothing is ever written to a drive.
- *  (3) All drives of one command are moved, or none.
+ *      prevents mounts [guest_drives, test_ctl_bind:what_is_in_use_is_refused_with_force_too].
+ *  (2) Nothing is ever written to a drive [test_ctl_bind:nothing_is_written_to_a_drive].
+ *  (3) All drives of one command are moved, or none
+ *      [test_ctl_bind:each_step_of_an_attach_that_fails_undoes_those_before,
+ *      test_ctl_bind:each_step_of_a_detach_that_fails_undoes_those_before].
  */
 #include "appliance/ctl/ctl_drives.h"
 #include "base/num.h"

@@ -7,13 +7,15 @@
  *
  *  (1) A local file gets its name only when it is complete, with its attributes, mode and
  *      time; so an interrupted export can be run again, and a file of equal size, mode and mtime
- *      is skipped.
+ *      is skipped [e2e_import:interrupted].
  *  (2) Nothing outside of the target is written, and no symlink in it is followed
  *      (ctl_export_file.c).  A symlink or file in the way of a directory, and an empty directory in
- *      the way of anything else, is removed; a directory that is not empty stays, and is named.
- *  (3) Names come from a peer: a name that is not plain (a slash, ".", "..") is refused.
+ *      the way of anything else, is removed; a directory that is not empty stays, and is named
+ *      [e2e_import:hostile, e2e_import:tree_pairs].
+ *  (3) Names come from a peer: a name that is not plain (a slash, ".", "..") is refused
+ *      [test_ctl_export:names_that_lead_out_of_the_target_are_refused].
  *  (4) A file or symlink with several names is read once, and linked to the others when all waves
- *      are done.
+ *      are done [e2e_tree:one_file, e2e_import:symlink].
  */
 #define _GNU_SOURCE
 #include "appliance/ctl/ctl_export.h"

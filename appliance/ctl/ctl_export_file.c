@@ -4,9 +4,10 @@
  *
  *  (1) Every name is one component in an open directory.  Only new files are opened,
  *      with O_EXCL, and directories, without following symlinks: nothing outside of the target is
- *      ever written, whatever is in it.
+ *      ever written, whatever is in it [e2e_import:hostile].
  *  (2) Everything is made under a temporary name and renamed when it is complete.  So a file with
- *      the name, a symlink or one of several names of a file, is replaced and not changed.
+ *      the name, a symlink or one of several names of a file, is replaced and not changed
+ *      [e2e_import:hostile].
  */
 #define _GNU_SOURCE
 #include "appliance/ctl/ctl_export.h"

@@ -8,14 +8,17 @@
  *      +--- a directory, once it exists
  *
  *  (1) Every name, here and in the appliance, is one component in a directory that is known by
- *      descriptor and by number: a symlink in the way of an entry is replaced, never followed.
+ *      descriptor and by number: a symlink in the way of an entry is replaced, never followed
+ *      [e2e_import:precious].
  *  (2) An interrupted import is simply run again: each file is put atomically with its mode
  *      and time, so a file of equal size, mode and mtime is complete and is skipped.  Extended
- *      attributes are set after the put, so they are compared when the file is skipped.
+ *      attributes are set after the put, so they are compared when the file is skipped
+ *      [e2e_kill, e2e_tree:attributes_left].
  *  (3) A file or symlink with several names is put once, and its other names are linked when all
- *      waves are done.  Directories get their modes and times last: filling them changes both.
+ *      waves are done.  Directories get their modes and times last: filling them changes both
+ *      [e2e_tree:one_file, e2e_import:odd].
  *  (4) An entry that cannot be imported is named and counted, and the import continues.  When the
- *      appliance fails (it is full, or gone) the rest is counted, and not tried.
+ *      appliance fails (it is full, or gone) the rest is counted, and not tried [e2e_import:full].
  */
 #define _GNU_SOURCE
 #include "appliance/ctl/ctl_import.h"

@@ -61,6 +61,7 @@ struct ctl_first *ctl_links_add(struct ctl_links *l, const uint64_t key[2], stru
 	if (!s->first) {
 		*s = (struct ctl_links_seen){ { key[0], key[1] }, first_of(dir, name) };
 		l->count++;
+		ASSERT(2 * l->count < l->room); /* (1) */
 		return s->first;
 	}
 	if (l->nlinks == l->links_room) {

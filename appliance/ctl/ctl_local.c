@@ -7,9 +7,11 @@
  *    top (open) --- a (closed) --- b (closed) --- c       openat2(top, "a/b/c")
  *                                                         or name by name, openat()
  *
- *  (1) Every name that is opened is one component below a descriptor, and no symlink.
+ *  (1) Every name that is opened is one component below a descriptor, and no symlink
+ *      [test_ctl_local:a_symlink_is_not_followed].
  *  (2) The directory at which the next step begins is not closed to make room, so each step comes
- *      nearer to the wanted directory, or fails.
+ *      nearer to the wanted directory, or fails
+ *      [test_ctl_local:a_deep_directory_takes_two_descriptors_and_fails_with_one].
  */
 #define _GNU_SOURCE
 #include "appliance/ctl/ctl_local.h"

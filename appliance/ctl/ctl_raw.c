@@ -4,11 +4,11 @@
  *
  *	drive --read--> a buffer of ours --copied--> meta_raw
  *
- *  (1) No write is ever submitted here.
- *  (2) If a piece cannot be read, the caller reads it again block by block: the error of one
- *      block does not affect its neighbours.
- *  (3) A store of two copies is read without the drives that cannot be opened, unless one is in
- *      use: then all are [e2e_salvage].
+ * An error fails the whole read: meta_raw then reads each block by itself.
+ *
+ *  (1) No write is ever submitted here [e2e_salvage:cksum].
+ *  (2) A store of two copies is read without the drives that cannot be opened; a drive in use is an
+ *      error [e2e_salvage].
  */
 #define _GNU_SOURCE
 #include "appliance/conf/app_conf.h"
@@ -96,7 +96,7 @@ static uint32_t namespaces(const struct ctl_raw *raw, const char *name)
 	return count;
 }
 
-/* (3) */
+/* (2) */
 static void leave_out(struct ctl_raw *raw, uint32_t i, const char *why)
 {
 	ASSERT(i < raw->count);

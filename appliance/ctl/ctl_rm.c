@@ -7,10 +7,11 @@
  *   each directory, those above first:  list, remove files in batches, collect directories
  *   each directory, those below first:  rmdir
  *
- *  (1) Entries below are reached by handles: a symlink put in the way meanwhile has no
- *      effect.
+ *  (1) Entries below are reached by handles, and a symlink is removed, never followed
+ *      [e2e_rm:symlink].
  *  (2) An entry that cannot be removed is named, and the rest continues; that its directory is not
- *      empty then is not reported.  But a tree that itself may not be removed is not begun.
+ *      empty then is not reported.  But a tree that itself may not be removed is not begun
+ *      [e2e_rm:theirs, e2e_rm:kept].
  */
 #include "appliance/ctl/ctl.h"
 

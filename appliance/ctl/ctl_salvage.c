@@ -9,7 +9,7 @@
  *
  * From the root directory down, then over all objects for those that were not reached.
  *
- *  (1) The drives are only read.
+ *  (1) The drives are only read [e2e_salvage:cksum].
  *  (2) Names come from drives: "." and ".." and names with a slash are refused, never followed;
  *      symlinks are made last, so that nothing is ever written through one.
  *  (3) A directory, and an object, is visited once: a second path is damage, and ends there.
@@ -174,6 +174,7 @@ static void link_file(struct walk *w, const struct thing *t, const char *path, b
 static void push_dir(struct walk *w, const char *path, uint64_t dir, bool doubt,
 		     const struct meta_attr *a)
 {
+	ASSERT(w->dirs < w->things); /* (3): each is a thing of its own */
 	w->dir = more(w->dir, w->dirs, &w->dirs_max, sizeof(*w->dir));
 	w->dir[w->dirs] = (struct dir_todo){
 		.path = strdup(path), .dir = dir, .doubt = doubt, .has_attr = a != NULL
@@ -337,7 +338,8 @@ static void finish_link(struct walk *w, struct link_todo *link)
 
 static void finish(struct walk *w)
 {
-	for (size_t i = 0; i < w->links; i++) /* (2) */
+	w->s.links_begun = true;
+	for (size_t i = 0; i < w->links; i++)
 		finish_link(w, &w->link[i]);
 	while (w->dirs)
 		finish_dir(w, &w->dir[--w->dirs]);

@@ -23,7 +23,8 @@ struct ctl_salvage {
 	const char *to; /* the local directory */
 	FILE *report;
 	uint64_t count[CTL_SAVED_KINDS];
-	char why[160]; /* reason for the last result */
+	bool links_begun; /* symlinks are being made: no more files */
+	char why[160];    /* reason for the last result             */
 };
 
 /* Copies one file or symlink of the store to TO/.part and returns its quality.  TO/.part exists

@@ -4,7 +4,8 @@
  *
  *	blocks that match their checksums --> DIR/.part --> DIR/tree/PATH, or DIR/uncertain/PATH
  *
- *  (1) Unverified blocks are holes in the file, and then the file does not count as complete.
+ *  (1) Unverified blocks are holes in the file, and then the file does not count as complete
+ *      [e2e_salvage:holed].
  *  (2) Nothing is written through a symlink: each part is a new file, and symlinks are made when
  *      all files are.
  */
@@ -126,6 +127,7 @@ enum ctl_saved ctl_salvage_object(struct ctl_salvage *s, const struct meta_attr 
 	enum ctl_saved as;
 	int fd;
 
+	ASSERT(!s->links_begun); /* (2), ctl_salvage.c (2) */
 	s->why[0] = 0;
 	(void)unlink(part);
 	fd = open(part, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600); /* (2) */

@@ -60,6 +60,28 @@ is "what they led to is what it was" victim "$(cat victim/f)"
 check "what was exported is what was asked for" odd same "$DIR/r" "$DIR/e"
 check "and once more" ctl export /r e
 
+# ---- an export that is interrupted ----
+make_tree i 600
+check "a tree of many files" ctl import i /i
+# each_is_whole DIR: a file that has its name has its content, mode and time, too.
+each_is_whole() {
+	find "$1" -type f ! -name '.wk-part-*' | while read -r f; do
+		was=i/${f#*/}
+		cmp "$f" "$was" && [ "$(stat -c '%a %Y %s' "$f")" = "$(stat -c '%a %Y %s' "$was")" ] || exit 1
+	done
+}
+for n in 1 40 300; do # files that are there when it is killed
+	rm -rf i2
+	ctl -q export /i i2 >/dev/null 2>&1 & cut=$!
+	until [ "$(find i2 -type f ! -name '.wk-part-*' 2>/dev/null | wc -l)" -ge $n ] || ! kill -0 $cut 2>/dev/null; do :; done
+	kill -9 $cut 2>/dev/null
+	wait $cut 2>/dev/null
+	check "interrupted after some $n files, all that have names are whole" each_is_whole i2
+done
+check "it is run again" ctl export /i i2
+find i2 -name '.wk-part-*' -delete
+check "and completes" same_trees i i2
+
 # ---- holes ----
 mkdir h && truncate -s 1T h/hole && truncate -s 2G h/few
 printf 'data%4092sdata%4092s' '' '' | dd of=h/few bs=4096 seek=1000 conv=notrunc 2>/dev/null

@@ -275,9 +275,10 @@ static void do_stat(struct script *s, struct fab_req *req)
 	free(table);
 }
 
-/* The cookie is the number of the file to go on from. */
+/* The cookie is the number of the file to go on from.  A directory lists all files but itself. */
 static void do_list(struct script *s, struct fab_req *req)
 {
+	const struct script_file *self = named(s, &req->args.list.dir);
 	struct image *im = image_new(s, req);
 	uint8_t cookie[FAB_COOKIE_BYTES], body[FAB_LISTED_BYTES];
 	uint32_t count = 0, i;
@@ -287,7 +288,7 @@ static void do_list(struct script *s, struct fab_req *req)
 	for (; i < SCRIPT_FILES_MAX && count < req->args.list.count_max; i++) {
 		struct fab_entry e = { .name = s->files[i].name };
 
-		if (!e.name || s->files[i].hidden)
+		if (!e.name || s->files[i].hidden || &s->files[i] == self)
 			continue;
 		e.name_bytes = (uint16_t)strlen(e.name);
 		if (im->used + fab_entry_bytes(e.name_bytes) > req->window.length_bytes)

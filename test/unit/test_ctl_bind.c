@@ -226,6 +226,30 @@ Test(ctl_bind, another_ones_signature_needs_force)
 	cr_expect(strstr(ctl_world_read(&w, CTL_DRIVES_FILE), "serial=SER-A forced"));
 }
 
+/* Neither by looking at it, nor by moving it there and back. */
+Test(ctl_bind, nothing_is_written_to_a_drive)
+{
+	static uint8_t was[1 << 20], is[1 << 20];
+	struct ctl_bind force = how();
+	char path[128];
+	FILE *f;
+
+	for (size_t i = 0; i < sizeof(was); i++)
+		was[i] = (uint8_t)(i * 7 + i / 512);
+	memcpy(was + 510, (const uint8_t[]){ 0x55, 0xaa }, 2);
+	ctl_world_write(&w, "nvme0n1", 0, was, sizeof(was));
+	force.force = true;
+	cr_assert_eq(move(force, true, A, NULL), 0, "%s", why);
+	cr_assert_eq(move(force, false, A, NULL), 0, "%s", why);
+	snprintf(path, sizeof(path), "%s/dev/nvme0n1", w.root);
+	f = fopen(path, "r");
+	cr_assert_not_null(f);
+	cr_assert_eq(fread(is, 1, sizeof(is), f), sizeof(is));
+	cr_assert_eq(fgetc(f), EOF);
+	cr_expect_eq(memcmp(is, was, sizeof(was)), 0);
+	fclose(f);
+}
+
 Test(ctl_bind, what_cannot_be_seen_needs_force)
 {
 	ctl_world_remove(&w, "/dev/nvme0n1");
