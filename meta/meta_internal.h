@@ -603,6 +603,9 @@ int meta__data_check(const struct meta *m, const struct meta_run *runs, uint32_t
 /* For operations that make a store fuller (not deletion, not what frees): 0, -ENOSPC, or -EBUSY:
  * collection or a checkpoint will free zones. */
 int meta__space_ok(const struct meta *m);
+/* Returns the live blocks that have no place on the drives that serve: even when all that is dead
+ * there has been collected (packed), or if nothing is.  0: there is room for all that must move. */
+uint64_t meta__room_short(const struct meta *m, bool packed);
 void meta__statfs_space(const struct meta *m, struct meta_statfs *out); /* blocks_*, zones_* */
 uint32_t meta__zone_of(const struct meta *m, uint64_t baddr);           /* global zone index */
 struct meta_key meta__zone_key(const struct meta *m, uint32_t zone);

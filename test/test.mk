@@ -41,7 +41,7 @@ order_ldflags := -Wl,--wrap=meta__tx_begin
 ctl_srcs := $(filter-out appliance/ctl/ctl_drives.c appliance/ctl/ctl_sysfs_write.c,\
 	$(wildcard appliance/ctl/ctl_drives*.c appliance/ctl/ctl_sysfs*.c appliance/ctl/ctl_doctor*.c appliance/ctl/ctl_signature.c appliance/ctl/ctl_look.c))
 $(foreach t,$(filter test_ctl_%,$(unit_tests)) $(filter fuzz_ctl_%,$(fuzz_tests)),$(eval $(t)_srcs := $(ctl_srcs)))
-test_ctl_status_srcs := $(addprefix appliance/ctl/ctl_,status_text.c fold.c figures.c)
+test_ctl_status_srcs := $(addprefix appliance/ctl/ctl_,status_text.c status_rebuild.c fold.c figures.c)
 test_ctl_top_srcs := $(addprefix appliance/ctl/ctl_,top_text.c rates.c figures.c space_parts.c need.c)
 test_ctl_bundle_srcs := $(addprefix appliance/ctl/ctl_,redact.c tar.c)
 test_ctl_attrs_srcs := $(addprefix appliance/ctl/ctl_,attrs.c wave.c req.c local.c need.c)

@@ -158,9 +158,33 @@ static void of_loss(struct alarms *a, const struct app_drive_snapshot *d, uint32
 {
 	ASSERT(d->store.lost);
 	raise_alarm(a, "drive_lost", true,
-		    "The store copies what had lain there to the other drives, as far as they have "
-		    "room. Add a new drive: wekactl drives add.",
+		    "The store copies what had lain there to the other drives: wekactl status says "
+		    "how far it has come. Then it is whole. Replace the drive.",
 		    "Drive %u is lost: there is one copy of what it had", i);
+}
+
+/* It needs a person. */
+static void of_rebuild(struct alarms *a, const struct app_rebuild_snapshot *r)
+{
+	const bool drain = r->store.what == META_REBUILD_DRAIN;
+
+	ASSERT(r->store.what != META_REBUILD_NONE);
+	if (r->store.alone)
+		raise_alarm(a, "rebuild_stuck", !drain, "Add a drive: wekactl drives add.",
+			    "Files have one copy, because only one drive can be written");
+	else if (app_rebuild_missing(r))
+		raise_alarm(
+			a, "rebuild_stuck", !drain,
+			"Add a drive (wekactl drives add), or remove files.",
+			"The %s cannot go on: the other drives have no room for %llu MB",
+			drain ? "drain" : "rebuild",
+			(unsigned long long)div_up(app_rebuild_missing(r) * BLOCK_SIZE, 1000000));
+	else
+		raise_alarm(a, "rebuild_stuck", !drain, "wekactl status says why, and what to do.",
+			    "The %s cannot go on: %s", drain ? "drain" : "rebuild",
+			    r->store.cannot        ? "a superblock cannot be written"
+			    : r->store.kept_blocks ? "blocks cannot be read"
+						   : "nothing has moved for some time");
 }
 
 static void of_drive(struct alarms *a, const struct app_drive_snapshot *d, uint32_t i)
@@ -189,6 +213,8 @@ static void pass(struct alarms *a, const struct app_snapshot *s, bool critical)
 	of_changes(a, s);
 	for (uint32_t i = 0; i < s->ndrives; i++)
 		of_drive(a, &s->drive[i], i);
+	if (app_rebuild_is_stuck(&s->rebuild))
+		of_rebuild(a, &s->rebuild);
 	of_damage(a, s);
 	of_space(a, s);
 }

@@ -588,6 +588,7 @@ bool app_core_step(struct app_core *core, uint64_t now_ns, uint64_t wall_ns)
 		app_totals_turn(core);
 		app_vouch_turn(core);
 		app_scrub_turn(core);
+		app_rebuild_turn(core);
 	}
 	if (unlikely(core->life == APP_BOOTING && core->meta))
 		boot_turn(core);

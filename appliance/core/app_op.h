@@ -456,8 +456,9 @@ struct app_core {
 	uint64_t rate_from_ns; /* since when `begun` were                                      */
 	uint32_t begun;
 	uint64_t each_ns; /* recent time between two beginnings                               */
-	struct app_scrub *scrub; /* NULL: none */
-	uint32_t lines;          /* for people, so far: app_core_lines() */
+	struct app_scrub *scrub;    /* NULL: none */
+	struct app_rebuild rebuild; /* the store's core's */
+	uint32_t lines;             /* for people, so far: app_core_lines() */
 	struct list ready;
 	struct list staging_waiters;
 	struct list part_waiters;
@@ -771,6 +772,9 @@ must_check int app_scrub_create(struct app_core *core);
 void app_scrub_destroy(struct app_core *core);
 /* Is it time for it? */
 void app_scrub_turn(struct app_core *core);
+/* app_rebuild.c */
+void app_rebuild_turn(struct app_core *core);
+void app_rebuild_add(struct app_core *core, struct app_rebuild_snapshot *out);
 uint64_t app_scrub_deadline(const struct app_core *core);
 enum app_next app_scrub_step(struct app_op *op);
 /* Suspects have come. */

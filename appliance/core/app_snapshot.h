@@ -15,6 +15,7 @@
 #include "appliance/core/app_account.h"
 #include "appliance/core/app_core.h"
 #include "appliance/core/app_latency.h"
+#include "appliance/core/app_rebuild.h"
 #include "appliance/media/app_lines.h"
 #include "fabric/fab_report.h"
 
@@ -78,6 +79,7 @@ struct app_snapshot {
 	uint64_t staging_bytes, staging_used_bytes;
 	int store_health;
 	struct meta_statfs statfs;
+	struct app_rebuild_snapshot rebuild;
 	struct fab_server_stat fabric;
 	bool has_missing;
 	uint32_t missing_drive;

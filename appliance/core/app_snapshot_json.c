@@ -219,6 +219,31 @@ static void put_scrub(struct text *t, const struct app_snapshot *snap, uint32_t 
 	put(t, "},");
 }
 
+/* Writes what the store moves, if it does. */
+static void put_rebuild(struct text *t, const struct app_rebuild_snapshot *r)
+{
+	const struct meta_rebuild *s = &r->store;
+
+	if (s->what == META_REBUILD_NONE)
+		return;
+	put(t, "\"rebuild\":{\"what\":\"%s\",", app_rebuild_what_name(r));
+	if (s->drive < META_DRIVES_MAX)
+		put(t, "\"drive\":%u,", s->drive);
+	put(t,
+	    "\"state\":\"%s\",\"left_bytes\":%llu,\"done_bytes\":%llu,\"missing_bytes\":%llu,"
+	    "\"unreadable_bytes\":%llu,\"age_s\":%llu",
+	    app_rebuild_state_name(r), (unsigned long long)s->left_blocks * BLOCK_SIZE,
+	    (unsigned long long)r->done_blocks * BLOCK_SIZE,
+	    (unsigned long long)app_rebuild_missing(r) * BLOCK_SIZE,
+	    (unsigned long long)s->kept_blocks * BLOCK_SIZE,
+	    (unsigned long long)(r->age_ns / NS_PER_S));
+	if (r->measured)
+		put(t, ",\"bytes_per_second\":%llu,\"seconds_left\":%llu",
+		    (unsigned long long)r->blocks_per_second * BLOCK_SIZE,
+		    (unsigned long long)r->seconds_left);
+	put(t, "},");
+}
+
 /* Writes the totals of the list of damaged files. */
 static void put_damage(struct text *t, const struct app_core_stat *s)
 {
@@ -467,6 +492,7 @@ uint32_t app_snapshot_json(const struct app_snapshot *s, uint32_t show, char *ou
 	put_core(&t, s);
 	put_latency(&t, s);
 	put_store(&t, s);
+	put_rebuild(&t, &s->rebuild);
 	put_scrub(&t, s, show);
 	put_damage(&t, &s->sum);
 	put_fabric(&t, s);

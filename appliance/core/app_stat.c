@@ -123,7 +123,7 @@ static void add_account(const struct app_account *a, struct app_snapshot *s)
 }
 
 /* Adds the counters of the core with the store. */
-static void add_store(const struct app_core *core, struct app_snapshot *s)
+static void add_store(struct app_core *core, struct app_snapshot *s)
 {
 	ASSERT(core->now_ns >= core->start_ns);
 	s->uptime_ns = core->now_ns - core->start_ns;
@@ -131,6 +131,7 @@ static void add_store(const struct app_core *core, struct app_snapshot *s)
 	s->store_health = meta_health(core->meta);
 	(void)snprintf(s->scrub_line, sizeof(s->scrub_line), "%s", app_core_scrub_line(core));
 	add_account(core->cfg.account, s);
+	app_rebuild_add(core, &s->rebuild);
 	add_missing(core, s);
 }
 

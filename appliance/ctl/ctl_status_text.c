@@ -73,24 +73,6 @@ static void headline(FILE *to, const json_t *s)
 		fprintf(to, "\n");
 }
 
-/* Says how far the copying has come. */
-static void print_loss(FILE *to, const json_t *s)
-{
-	const json_t *d;
-	size_t i;
-
-	json_array_foreach(json_object_get(s, "drives"), i, d)
-	{
-		if (!is_lost(d))
-			continue;
-		fprintf(to,
-			"! drive %u: its blocks are read from their second copies; %s have one "
-			"copy only, and are being copied to the other drives\n",
-			(unsigned)ctl_num(d, NULL, "number"),
-			ctl_bytes((double)ctl_num(d, NULL, "live_bytes")).s);
-	}
-}
-
 static bool takes_no_changes(const json_t *s)
 {
 	const json_t *health = json_object_get(json_object_get(s, "store"), "health");
@@ -118,7 +100,7 @@ static void of_store(FILE *to, const json_t *s)
 			"! the store takes no changes, because its drives could not be written: "
 			"see the\n  daemon's log; it continues by itself when they can\n");
 	headline(to, s);
-	print_loss(to, s);
+	ctl_status_rebuild_warn(to, json_object_get(s, "rebuild"));
 	if (ctl_num(s, "store", "log_copies") == 1 && has_two_drives(s))
 		fprintf(to,
 			"! the log is on one drive only: a drive is dead, there was no room for "
@@ -380,6 +362,8 @@ static void print_page(FILE *to, const json_t *status, const json_t *before, dou
 		line_of_rates(to, status, before, seconds);
 	line_of_flash(to, status);
 	line_of_index(to, status);
+	if (json_object_get(status, "rebuild"))
+		ctl_status_rebuild_line(to, json_object_get(status, "rebuild"));
 	line_of_scrub(to, status);
 	line_of_memory(to, status);
 	table_of_drives(to, drives);

@@ -250,6 +250,30 @@ static void put_store(struct http__text *t, const struct app_snapshot *s)
 		  s->sum.damage_complete);
 }
 
+static void put_known(struct http__text *t, const char *name, const char *help, bool known,
+		      uint64_t value)
+{
+	if (known)
+		put_gauge(t, name, help, value);
+	else
+		family(t, name, "gauge", help);
+}
+
+/* Rate and end are known only while something moves. */
+static void put_rebuild(struct http__text *t, const struct app_rebuild_snapshot *r)
+{
+	put_gauge(t, "rebuild_left_bytes", "Live bytes still to be moved by a rebuild or a drain.",
+		  r->store.left_blocks * BLOCK_SIZE);
+	put_gauge(t, "rebuild_done_bytes", "Bytes that it has moved.", r->done_blocks * BLOCK_SIZE);
+	put_gauge(t, "rebuild_missing_bytes", "Bytes for which the other drives lack room.",
+		  app_rebuild_missing(r) * BLOCK_SIZE);
+	put_gauge(t, "rebuild_stuck", "1: it does not end by itself.", app_rebuild_is_stuck(r));
+	put_known(t, "rebuild_bytes_per_second", "Its rate in the last half minute.", r->measured,
+		  r->blocks_per_second * BLOCK_SIZE);
+	put_known(t, "rebuild_seconds_left", "Time to its end, at that rate.", r->measured,
+		  r->seconds_left);
+}
+
 /* ---- drives ------------------------------------------------------------------------------ */
 
 static bool is_shown(const struct app_drive_snapshot *d)
@@ -431,6 +455,7 @@ void http__metrics(struct http__text *t, const struct app_snapshot *s,
 	put_latencies(t, s);
 	put_plain(t, s);
 	put_store(t, s);
+	put_rebuild(t, &s->rebuild);
 	put_cores(t, s);
 	put_load(t, s);
 	put_clients(t, s, limits);

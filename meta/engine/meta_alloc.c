@@ -199,6 +199,23 @@ static uint64_t places_for_data(const struct meta *m)
 	return zones > others ? (zones - others) * (z->geo.zone_end - 1) : 0;
 }
 
+uint64_t meta__room_short(const struct meta *m, bool packed)
+{
+	const struct meta__zones *z = m->zones;
+	const uint64_t zones = meta__groups_total(m), a_zone = z->geo.zone_end - 1;
+	const uint64_t dirty = min_u64(z->dirty_pages_max, 2 * z->live_pages + 16);
+	const uint64_t ahead = z->page[0].want_min + z->page[1].want_min;
+	uint64_t need = max_u32(log_groups_max(m), log_groups(m)) + 3 +
+			div_up(max_u64(dirty, ahead), z->geo.zone_pages);
+
+	ASSERT(a_zone > 0 && z->geo.zone_pages > 0);
+	if (packed)
+		need += div_up(z->live_pages, z->geo.zone_pages) + div_up(z->live_blocks, a_zone);
+	else
+		need += (uint64_t)z->page_zones + z->data_zones;
+	return need > zones ? (need - zones) * a_zone : 0;
+}
+
 /* (5) */
 void meta__statfs_space(const struct meta *m, struct meta_statfs *out)
 {

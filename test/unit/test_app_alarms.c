@@ -116,6 +116,33 @@ Test(app_alarms, of_drives)
 	cr_assert_eq(app_alarms(&s, alarm), 0, "it is gone");
 }
 
+Test(app_alarms, of_a_rebuild)
+{
+	const struct meta_rebuild lost = { .what = META_REBUILD_LOST,
+					   .drive = 1,
+					   .left_blocks = 1000 };
+
+	s.rebuild.store = lost;
+	cr_assert_eq(app_alarms(&s, alarm), 0, "it goes on by itself");
+	s.rebuild.store.short_blocks = 500;
+	expect_alarm("rebuild_stuck", true,
+		     "The rebuild cannot go on: the other drives have no room for 3 MB");
+	s.rebuild.store = lost;
+	s.rebuild.store.what = META_REBUILD_DRAIN;
+	s.rebuild.store.tight_blocks = 500;
+	cr_assert_eq(app_alarms(&s, alarm), 0, "dead blocks are collected first");
+	s.rebuild.stalled = true;
+	expect_alarm("rebuild_stuck", false,
+		     "The drain cannot go on: the other drives have no room for 3 MB");
+	s.rebuild.store = lost;
+	s.rebuild.store.alone = true;
+	expect_alarm("rebuild_stuck", true,
+		     "Files have one copy, because only one drive can be written");
+	s.rebuild.store = lost;
+	s.rebuild.store.kept_blocks = lost.left_blocks;
+	expect_alarm("rebuild_stuck", true, "The rebuild cannot go on: blocks cannot be read");
+}
+
 Test(app_alarms, critical_ones_come_first_and_not_too_many)
 {
 	uint32_t count;

@@ -168,6 +168,44 @@ Test(ctl_status, drive_that_fails_is_in_the_headline_and_serves_no_more)
 	expect_shown("\n4     serving ");
 }
 
+#define REBUILD(what, state, more)                                                                 \
+	"{\"rebuild\":{\"what\":\"" what "\",\"drive\":2,\"state\":\"" state                       \
+	"\",\"left_bytes\":8900000000,\"done_bytes\":3100000000" more "}}"
+
+Test(ctl_status, rebuild_says_what_is_left_and_when_it_ends)
+{
+	page(REBUILD("lost", "moving", ""), NULL, 0);
+	expect_shown("! drive 2: its blocks are read from their second copies; 8.9 GB have one "
+		     "copy only, and are being copied to the other drives\n");
+	expect_shown("rebuild   drive 2: 3.1 GB moved, 8.9 GB left\n");
+	free(text);
+	page(REBUILD("drain", "moving", ",\"bytes_per_second\":210000000,\"seconds_left\":42"),
+	     NULL, 0);
+	cr_assert_null(strchr(text, '!'), "%s", text);
+	expect_shown(
+		"drain     drive 2: 3.1 GB moved, 8.9 GB left; 210 MB/s, about 42 s to its end\n");
+}
+
+Test(ctl_status, rebuild_that_cannot_go_on_says_what_to_do)
+{
+	page(REBUILD("lost", "no_room", ",\"missing_bytes\":1200000000"), NULL, 0);
+	expect_shown("8.9 GB have one copy only\n");
+	expect_shown("! the rebuild cannot go on: the other drives have no room for 1.2 GB: add a "
+		     "drive (wekactl drives add), or remove files\n");
+	free(text);
+	page(REBUILD("lost", "no_drive", ""), NULL, 0);
+	expect_shown("! files have one copy, because only one drive can be written: add a drive");
+	free(text);
+	page(REBUILD("drain", "damaged", ",\"unreadable_bytes\":4096"), NULL, 0);
+	expect_shown("! 4.1 kB of drive 2 cannot be read, and keep it in the store: remove");
+	free(text);
+	page(REBUILD("drain", "not_written", ""), NULL, 0);
+	expect_shown("! drive 2 is empty, and cannot be taken out");
+	free(text);
+	page(REBUILD("copies", "stalled", ""), NULL, 0);
+	expect_shown("! the rebuild has moved nothing for some time");
+}
+
 /* An older, a newer or a lying appliance gets a page, too. */
 Test(ctl_status, what_is_missing_or_strange_is_nothing)
 {

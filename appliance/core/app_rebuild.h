@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * The progress of a rebuild or a drain: how much was left when, the rate, and whether it stands
+ * still.  The store counts and has no clock; this has the clock's part.
+ */
+#ifndef APP_REBUILD_H
+#define APP_REBUILD_H
+
+#include "base/assert.h"
+#include "meta/meta_rebuild.h"
+
+#define APP_REBUILD_SAMPLES 32u
+
+struct app_rebuild {
+	struct meta_rebuild store; /* counted last */
+	uint64_t next_ns;          /* not before: counted again */
+	uint64_t began_ns;
+	uint64_t moved_ns; /* less was left than ever before, or it began */
+	uint64_t most_blocks, least_blocks;
+	struct {
+		uint64_t at_ns, left_blocks;
+	} sample[APP_REBUILD_SAMPLES]; /* a ring */
+	uint32_t samples;              /* taken so far */
+};
+
+struct app_rebuild_snapshot {
+	struct meta_rebuild store;
+	uint64_t age_ns;      /* since it began, or since the start */
+	uint64_t done_blocks; /* in that time */
+	uint64_t blocks_per_second;
+	uint64_t seconds_left; /* at that rate */
+	bool measured;         /* there is a rate */
+	bool stalled;          /* nothing has moved for some time */
+};
+
+/* Takes in what the store has counted at `now_ns`. */
+void app_rebuild_look(struct app_rebuild *r, const struct meta_rebuild *store, uint64_t now_ns);
+void app_rebuild_stat(const struct app_rebuild *r, uint64_t now_ns,
+		      struct app_rebuild_snapshot *out);
+
+/* Returns "lost", "drain" or "copies". */
+const char *app_rebuild_what_name(const struct app_rebuild_snapshot *s);
+/* Returns "moving", "ending", "no_drive", "no_room", "damaged", "not_written" or "stalled". */
+const char *app_rebuild_state_name(const struct app_rebuild_snapshot *s);
+/* Returns the blocks for which the other drives lack room; 0: the end is in sight. */
+uint64_t app_rebuild_missing(const struct app_rebuild_snapshot *s);
+/* Returns true if it does not end by itself. */
+bool app_rebuild_is_stuck(const struct app_rebuild_snapshot *s);
+
+#endif

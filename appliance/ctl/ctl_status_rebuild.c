@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/* wekactl status: a rebuild or a drain: how far it has come, and what keeps it from its end. */
+#include "appliance/ctl/ctl_status_text.h"
+#include "appliance/ctl/ctl_figures.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+static const char *word_of(const json_t *rebuild, const char *key)
+{
+	const char *word = json_string_value(json_object_get(rebuild, key));
+
+	return word ? word : "";
+}
+
+static bool is(const json_t *rebuild, const char *key, const char *word)
+{
+	return strcmp(word_of(rebuild, key), word) == 0;
+}
+
+static const char *name_of(const json_t *rebuild)
+{
+	return is(rebuild, "what", "drain") ? "drain" : "rebuild";
+}
+
+static void of_loss(FILE *to, const json_t *rebuild)
+{
+	fprintf(to,
+		"! drive %u: its blocks are read from their second copies; %s have one copy "
+		"only%s\n",
+		(unsigned)ctl_num(rebuild, NULL, "drive"),
+		ctl_bytes((double)ctl_num(rebuild, NULL, "left_bytes")).s,
+		is(rebuild, "state", "moving") ? ", and are being copied to the other drives" : "");
+}
+
+static void of_room(FILE *to, const json_t *rebuild)
+{
+	fprintf(to,
+		"! the %s cannot go on: the other drives have no room for %s: add a drive "
+		"(wekactl drives add), or remove files\n",
+		name_of(rebuild), ctl_bytes((double)ctl_num(rebuild, NULL, "missing_bytes")).s);
+}
+
+void ctl_status_rebuild_warn(FILE *to, const json_t *rebuild)
+{
+	const unsigned drive = (unsigned)ctl_num(rebuild, NULL, "drive");
+
+	if (is(rebuild, "what", "lost"))
+		of_loss(to, rebuild);
+	if (is(rebuild, "state", "no_room"))
+		of_room(to, rebuild);
+	else if (is(rebuild, "state", "no_drive"))
+		fprintf(to, "! files have one copy, because only one drive can be written: add a "
+			    "drive (wekactl drives add)\n");
+	else if (is(rebuild, "state", "damaged"))
+		fprintf(to,
+			"! %s of drive %u cannot be read, and keep it in the store: remove or "
+			"replace the files that wekactl damaged lists\n",
+			ctl_bytes((double)ctl_num(rebuild, NULL, "unreadable_bytes")).s, drive);
+	else if (is(rebuild, "state", "not_written"))
+		fprintf(to,
+			"! drive %u is empty, and cannot be taken out: a superblock could not be "
+			"written; see the log, then type wekactl drives drain again\n",
+			drive);
+	else if (is(rebuild, "state", "stalled"))
+		fprintf(to, "! the %s has moved nothing for some time: see the log\n",
+			name_of(rebuild));
+}
+
+void ctl_status_rebuild_line(FILE *to, const json_t *rebuild)
+{
+	const uint64_t rate = ctl_num(rebuild, NULL, "bytes_per_second");
+
+	fprintf(to, "%-9s ", name_of(rebuild));
+	if (json_object_get(rebuild, "drive"))
+		fprintf(to, "drive %u: ", (unsigned)ctl_num(rebuild, NULL, "drive"));
+	else
+		fprintf(to, "second copies: ");
+	fprintf(to, "%s moved, ", ctl_bytes((double)ctl_num(rebuild, NULL, "done_bytes")).s);
+	fprintf(to, "%s left", ctl_bytes((double)ctl_num(rebuild, NULL, "left_bytes")).s);
+	if (rate)
+		fprintf(to, "; %s/s", ctl_bytes((double)rate).s);
+	if (rate && is(rebuild, "state", "moving"))
+		fprintf(to, ", about %s to its end",
+			ctl_duration(ctl_num(rebuild, NULL, "seconds_left")).s);
+	fprintf(to, "\n");
+}

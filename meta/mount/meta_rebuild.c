@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Counts live data that moves in the background, and the room that it lacks: meta_rebuild.h.
+ * Nothing of it is stored: all follows from the states of drives and zones.
+ */
+#include "meta/meta_rebuild.h"
+#include "meta/engine/meta_pair.h"
+
+#include "base/num.h"
+
+void meta_rebuild_what(const struct meta *m, struct meta_rebuild *out)
+{
+	const uint32_t drive = m->mounted ? meta__drain_drive(m) : META_DRIVES_MAX;
+
+	*out = (struct meta_rebuild){ .what = META_REBUILD_NONE, .drive = META_DRIVES_MAX };
+	if (m->mounted && m->losing)
+		out->drive = (uint32_t)__builtin_ctzll(m->losing);
+	else
+		out->drive = drive;
+	ASSERT(out->drive <= META_DRIVES_MAX);
+	if (out->drive < META_DRIVES_MAX)
+		out->what = !m->losing && m->zones->geo.state[drive] == DRIVE_DRAINS
+				    ? META_REBUILD_DRAIN
+				    : META_REBUILD_LOST;
+	else if (m->mounted && m->copies > 1 && m->zones->lone > 0)
+		out->what = META_REBUILD_COPIES;
+}
+
+/* Adds a pair, or a single zone, whose content must move. */
+static void add(struct meta_rebuild *out, const struct meta__zone *at)
+{
+	if (at->kind != META__ZONE_DATA && at->kind != META__ZONE_PAGE)
+		return;
+	out->left_blocks += at->live;
+	if (at->kept && at->live >= at->kept)
+		out->kept_blocks += at->live;
+	ASSERT(out->kept_blocks <= out->left_blocks);
+}
+
+/* Zones of the drive, and those that were opened without a twin elsewhere. */
+static void add_zones(const struct meta *m, struct meta_rebuild *out)
+{
+	const struct meta__zones *z = m->zones;
+	const struct meta__geo *g = &z->geo;
+	const uint32_t first = out->drive < META_DRIVES_MAX ? g->zone_base[out->drive] : 0;
+	const uint32_t end = out->drive < META_DRIVES_MAX ? first + g->zone_count[out->drive] : 0;
+
+	ASSERT(end <= g->nzones);
+	ASSERT(out->what != META_REBUILD_NONE);
+	for (uint32_t i = first; i < end; i++)
+		add(out, &z->zone[meta__pair_first(m, i)]);
+	for (uint32_t i = 0; z->lone > 0 && i < g->nzones; i++)
+		if (z->zone[i].lone && (i < first || i >= end))
+			add(out, &z->zone[i]);
+}
+
+void meta_rebuild_count(const struct meta *m, struct meta_rebuild *out)
+{
+	meta_rebuild_what(m, out);
+	if (out->what == META_REBUILD_NONE)
+		return;
+	add_zones(m, out);
+	out->alone = out->what != META_REBUILD_DRAIN && !meta__in_pairs(m);
+	if (!out->alone) {
+		out->short_blocks = min_u64(meta__room_short(m, true), out->left_blocks);
+		out->tight_blocks = min_u64(meta__room_short(m, false), out->left_blocks);
+	}
+	out->cannot = m->boot->drain.cannot && out->left_blocks == 0;
+	ASSERT(out->tight_blocks <= out->left_blocks);
+	ASSERT(m->copies > 1 || out->what == META_REBUILD_DRAIN);
+}
