@@ -6,6 +6,9 @@
  *
  *   filled, stopped  -->  mounted, changed  -->  power off: trees, and a log to be replayed
  *
+ * One is as it was before directories could have parts, one has them, one has two copies of each
+ * block besides.
+ *
  * (WK_GOLDEN_MAKE=1 writes the image if it is not there yet.)
  */
 #include "test/lib/golden_image.h"
@@ -20,6 +23,8 @@
 
 #define BEFORE_PARTS "test/golden/store-4.img"        /* no directory of it is ever spread */
 #define WITH_PARTS   "test/golden/store-4-spread.img" /* /dir is: from 39 names on */
+#define WITH_PAIRS   "test/golden/store-4-pairs.img"  /* ... and each block is on two of 3 drives */
+#define IMAGE_MAX    (200u << 10)
 #define DRIVE_BYTES  (2u << 20)
 #define FILES        40u
 /* Of /dir: f05 is gone, f04 has two blocks, sub2 the deep file's two. */
@@ -40,6 +45,21 @@ static void setup(void)
 	memset(long_text, 't', sizeof(long_text) - 1);
 	for (uint32_t i = 0; i < sizeof(tail); i++)
 		tail[i] = (uint8_t)(i * 3 + 1);
+}
+
+static void make_pairs(void)
+{
+	rig_make(&r, 5, 3, DRIVE_BYTES, 4, true);
+	r.conf.copies = 2;
+	r.copied = true;
+}
+
+/* ... of two copies. */
+static void setup_pairs(void)
+{
+	setup();
+	rig_end(&r);
+	make_pairs();
 }
 
 static void teardown(void)
@@ -174,7 +194,7 @@ static void make(void)
 	change();
 	rig_idle(&r); /* all that was acknowledged, and the log has vouched for it */
 	rig_power_cut(&r);
-	cr_assert_eq(golden_image_save(image, r.image, 2, DRIVE_BYTES), 0);
+	cr_assert_eq(golden_image_save(image, r.image, r.ndrives, DRIVE_BYTES), 0);
 }
 
 /* ---- what it is ------------------------------------------------------------------------------ */
@@ -307,10 +327,11 @@ static void load(const char *path)
 	if (stat(image, &st) && getenv("WK_GOLDEN_MAKE"))
 		make();
 	cr_assert_eq(stat(image, &st), 0, "%s", image);
-	cr_assert_lt(st.st_size, 100 << 10);
-	cr_assert_eq(golden_image_load(image, r.image, 2, DRIVE_BYTES), 0);
-	memcpy(r.view[0], r.image[0], DRIVE_BYTES);
-	memcpy(r.view[1], r.image[1], DRIVE_BYTES);
+	cr_assert_lt(st.st_size, IMAGE_MAX);
+	cr_assert_eq(golden_image_load(image, r.image, r.ndrives, DRIVE_BYTES), 0);
+	for (uint32_t d = 0; d < r.ndrives; d++)
+		memcpy(r.view[d], r.image[d], DRIVE_BYTES);
+	r.conf.copies = 0;
 	r.conf.secret = 0; /* what a mount needs to know is on the drives */
 	memset(r.conf.uuid, 0, sizeof(r.conf.uuid));
 }
@@ -342,6 +363,29 @@ Test(meta_golden, store_with_parts_mounts_is_whole_and_reads_as_what_was_written
 	cr_assert_neq(r.m->spread_at, 0);
 }
 
+Test(meta_golden, store_of_two_copies_mounts_is_whole_and_reads_as_what_was_written,
+     .init = setup_pairs)
+{
+	mounts_and_reads(WITH_PAIRS);
+	cr_assert_eq(r.m->copies, 2);
+}
+
+/* Whichever it is, and all that it had is on the two others. */
+Test(meta_golden, store_of_two_copies_reads_the_same_without_any_one_drive, .init = setup_pairs)
+{
+	struct meta_check found;
+
+	for (uint32_t d = 0; d < 3; d++) {
+		load(WITH_PAIRS);
+		r.conf.drive[d].nblocks = 0;
+		cr_assert_eq(rig_mount(&r), 0, "drive %u: %s", d, meta_error(r.m));
+		is_what_it_was();
+		cr_assert_eq(rig_check(&r, &found), 0, "%s", found.first[0]);
+		rig_end(&r);
+		make_pairs();
+	}
+}
+
 static void can_be_changed(const char *path)
 {
 	struct meta_check found;
@@ -364,6 +408,13 @@ Test(meta_golden, it_can_be_changed_and_stopped_and_is_still_one)
 Test(meta_golden, one_with_parts_can_be_changed_and_stopped_and_is_still_one)
 {
 	can_be_changed(WITH_PARTS);
+}
+
+Test(meta_golden, one_of_two_copies_can_be_changed_and_stopped_and_is_still_one,
+     .init = setup_pairs)
+{
+	can_be_changed(WITH_PAIRS);
+	cr_assert_eq(r.m->copies, 2);
 }
 
 Test(meta_golden, image_is_refused_when_its_superblocks_say_another_version)
