@@ -319,7 +319,7 @@ int mount_ahead_create(struct mount_fs *fs);
 void mount_ahead_destroy(struct mount_fs *fs);
 /* Asks for the bytes of the name that op looks up, if that may be of use. */
 void mount_ahead_begin(struct mount_worker *w, struct mount_op *op);
-/* Keeps the bytes that came for the next OPEN. */
+/* Keeps the bytes that came for the next OPEN.  Without `attr` there is no such name. */
 void mount_ahead_keep(struct mount_worker *w, struct mount_op *op, const struct weka_attr *attr);
 void mount_ahead_end(struct mount_worker *w, struct mount_op *op);
 /* Moves the bytes of a file to an open file; false: there are none. */

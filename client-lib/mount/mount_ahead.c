@@ -10,8 +10,8 @@
  * the same place replaces it, so memory is bounded.  Bytes that are taken belong to the open file.
  *
  * Whether it pays is not known when a name is looked up.  So each worker keeps a score: bytes that
- * an OPEN takes raise it, bytes that are replaced unused lower it.  When it is low, only one lookup
- * in LOOKS_TRY is tried.
+ * an OPEN takes raise it; a request that brings none (the name is new, or the file is large), and
+ * bytes that are replaced unused, lower it.  When it is low, only one lookup in LOOKS_TRY is tried.
  *
  * Invariants, true while no thread holds the lock of the place:
  *
@@ -108,16 +108,31 @@ void mount_ahead_end(struct mount_worker *w, struct mount_op *op)
 
 /* ---- kept, taken -------------------------------------------------------------------------- */
 
+static void score_lower(struct mount_worker *w)
+{
+	w->ahead_score -= w->ahead_score > 0;
+}
+
+/* Returns true if the bytes are the whole content of the file.  If their size is another one, the
+ * file, or its name, changed between the two requests. */
+static bool is_whole(const struct mount_ahead *a, const struct weka_attr *attr)
+{
+	return a->req.status == 0 && a->item.status == 0 && a->item.got_bytes == attr->size_bytes &&
+	       attr->size_bytes > 0 && S_ISREG(attr->mode);
+}
+
 void mount_ahead_keep(struct mount_worker *w, struct mount_op *op, const struct weka_attr *attr)
 {
 	const struct mount_ahead *a = op->ahead;
 	struct mount_place *p;
 	char *bytes, *old;
 
-	/* Of another size: the file, or its name, changed between the two requests. */
-	if (!a || a->req.status || a->item.status || a->item.got_bytes != attr->size_bytes ||
-	    attr->size_bytes == 0 || !S_ISREG(attr->mode))
+	if (!a)
 		return;
+	if (!attr || !is_whole(a, attr)) {
+		score_lower(w);
+		return;
+	}
 	bytes = malloc(attr->size_bytes);
 	if (!bytes)
 		return;
@@ -132,7 +147,7 @@ void mount_ahead_keep(struct mount_worker *w, struct mount_op *op, const struct 
 	ASSERT(p->size_bytes <= BYTES_MAX); /* (1) */
 	pthread_mutex_unlock(&p->lock);
 	if (old)
-		w->ahead_score -= w->ahead_score > 0;
+		score_lower(w);
 	free(old);
 }
 

@@ -27,15 +27,13 @@ int mount_lookup_step(struct mount_worker *w, struct mount_op *op)
 	int err = mount_asked(op);
 	struct fuse_entry_out none = { .entry_valid = w->fs->args.cache_ns / NS_PER_S };
 
+	mount_ahead_keep(w, op, err ? NULL : &op->attr);
 	if (err == -ENOENT && w->fs->args.cache_ns > 0) {
 		none.entry_valid_nsec = (uint32_t)(w->fs->args.cache_ns % NS_PER_S);
 		return mount_reply(w, op, &none,
 				   sizeof(none)); /* no inode: the kernel keeps that */
 	}
-	if (err)
-		return err;
-	mount_ahead_keep(w, op, &op->attr);
-	return mount_reply_entry(w, op);
+	return err ? err : mount_reply_entry(w, op);
 }
 
 int mount_getattr_begin(struct mount_worker *w, struct mount_op *op)

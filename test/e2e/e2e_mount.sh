@@ -214,11 +214,27 @@ check "it is unmounted" umount "$MNT-3"
 mkdir "$MNT/small"
 for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do head -c $((i * 700)) /dev/urandom >"$MNT/small/$i"; done
 (cd "$MNT/small" && sha256sum ./*) >"$DIR/sums"
-reads() { ctl --json status | python3 -c 'import json, sys; r = json.load(sys.stdin)["requests"]; print(r["read"])'; }
+requests() { ctl --json status | python3 -c "import json, sys; print(json.load(sys.stdin)['requests']['$1'])"; }
 check "a mount with a cache" mount_at "$MNT-3" cache=60
-before=$(reads)
+before=$(requests read)
 check "reads small files" sh -c "cd '$MNT-3/small' && sha256sum -c --quiet '$DIR/sums'"
-is "without a request to read" "$before" "$(reads)"
+is "without a request to read" "$before" "$(requests read)"
+check "it is unmounted" umount "$MNT-3"
+# Where no small files are opened, their bytes are soon asked for no more.
+check "a mount with a cache" mount_at "$MNT-3" cache=60,threads=1
+before=$(requests read_batch)
+mkdir "$MNT-3/new" "$MNT/large"
+(cd "$MNT-3/new" && seq 400 | xargs touch)
+asked=$(($(requests read_batch) - before))
+check "of 400 new names, bytes are asked for $asked times" [ $asked -le 100 ]
+check "it is unmounted" umount "$MNT-3"
+check "a mount with a cache" mount_at "$MNT-3" cache=60,threads=1
+(cd "$MNT/large" && seq 200 | xargs truncate -s 100000)
+before=$(requests read_batch)
+(cd "$MNT-3/large" && seq 200 | xargs cat >/dev/null)
+asked=$(($(requests read_batch) - before))
+check "and of 200 large files $asked times" [ $asked -le 50 ]
+rm -r "$MNT/new" "$MNT/large"
 check "it is unmounted" umount "$MNT-3"
 check "a mount with a short cache" mount_at "$MNT-3" cache=0.05
 whole() { # files that are replaced all the time are whole, one or the other

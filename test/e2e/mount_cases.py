@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: BSD-2-Clause-Patent
 """Calls on files, one by one, and their errors:
 
-    mount_cases.py DIR REFERENCE LIST EVERY      runs cases in both directories, compares, prints
+    mount_cases.py DIR REFERENCE LIST EVERY PROCESSES    runs cases in both directories, compares, prints
 
 A case is a user, a call, and one or two paths in a small tree.  LIST is a table of the errors that
 cases must have; REFERENCE is on a local file system, which must have the same error, and the same
 tree afterwards.  "EONE->ETWO" are cases in which the mount differs on purpose (weka-mount(8)), and has
-ETWO.  Every EVERYth case is run.  --write REFERENCE LIST makes the list."""
+ETWO.  Every EVERYth case is run; processes share them, each with trees of its own.
+--write REFERENCE LIST makes the list."""
 import ctypes
 import errno
 import hashlib
 import os
 import shutil
 import stat
+import struct
 import sys
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -126,7 +128,9 @@ def describe(root):
                 line.append(os.readlink(path))
             if stat.S_ISREG(st.st_mode):
                 with open(path, "rb") as f:
-                    line += [st.st_size, st.st_nlink, hashlib.sha256(f.read()).hexdigest()[:8], sorted(os.listxattr(path))]
+                    line += [st.st_size, st.st_nlink, hashlib.sha256(f.read()).hexdigest()[:8]]
+            if not stat.S_ISLNK(st.st_mode):
+                line.append(sorted(os.listxattr(path)))
             lines.append(line)
     return sorted(map(str, lines))
 
@@ -216,13 +220,11 @@ def read(lines):
     return wanted
 
 
-def compare(here, reference, wanted, every):
+def compare(here, reference, wanted, chosen):
+    """Runs the chosen cases, prints what is wrong, and returns how many there are and were wrong."""
     mount, local = Place(here), Place(reference)
-    count = bad = 0
-    for number, (name, user, call, args) in enumerate(cases()):
-        if number % every:
-            continue
-        count += 1
+    bad = 0
+    for name, user, call, args in chosen:
         (got, tree), (other, same) = mount.run(user, call, args), local.run(user, call, args)
         local_wanted, here_wanted = wanted.get(name, ("a line in the list", ""))
         if (other, got) != (local_wanted, here_wanted):
@@ -232,8 +234,32 @@ def compare(here, reference, wanted, every):
         else:
             continue
         bad += 1
+    return len(chosen), bad
+
+
+def share(here, reference, wanted, chosen, to):
+    """Compares in a child, which writes its two numbers."""
+    child = os.fork()
+    if child:
+        return child
+    for place in (here, reference):
+        os.mkdir(place)
+    os.write(to, struct.pack("=QQ", *compare(here, reference, wanted, chosen)))
+    sys.stdout.flush()
+    os._exit(0)
+
+
+def compare_shared(here, reference, wanted, every, processes):
+    here, reference = os.path.abspath(here), os.path.abspath(reference)
+    chosen, (result, to), count, bad = list(cases())[::every], os.pipe(), 0, 0
+    children = [share(f"{here}/{i}", f"{reference}/{i}", wanted, chosen[i::processes], to) for i in range(processes)]
+    codes = [os.waitpid(child, 0)[1] for child in children]
+    os.close(to)
+    with os.fdopen(result, "rb") as f:
+        for each, wrong in struct.iter_unpack("=QQ", f.read()):
+            count, bad = count + each, bad + wrong
     print(f"{count} cases, {bad} wrong")
-    return count == 0 or bad
+    return any(codes) or count != len(chosen) or bad
 
 
 if __name__ == "__main__":
@@ -242,4 +268,4 @@ if __name__ == "__main__":
         sys.exit(0)
     with open(sys.argv[3]) as lines:
         wanted = read(line for line in lines if not line.startswith("#"))
-    sys.exit(bool(compare(sys.argv[1], sys.argv[2], wanted, int(sys.argv[4]))))
+    sys.exit(bool(compare_shared(sys.argv[1], sys.argv[2], wanted, int(sys.argv[4]), int(sys.argv[5]))))
