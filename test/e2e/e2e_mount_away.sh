@@ -24,14 +24,14 @@ python3 test/e2e/mount_busy.py "$MNT/shm" "$DIR/stop" $((PROCESSES / 2)) >"$DIR/
 BUSY1=$!
 python3 test/e2e/mount_busy.py "$MNT-2/tcp" "$DIR/stop" $((PROCESSES / 2)) >"$DIR/busy.2" 2>&1 &
 BUSY2=$!
-n=0
-while [ $n -lt $KILLS ]; do
-	n=$((n + 1))
+killed=0
+while [ $killed -lt $KILLS ]; do
+	killed=$((killed + 1))
 	sleep 1
 	crash
 	start || not_ok "it starts again"
 done
-ok "the appliance was killed and started again $n times"
+ok "the appliance was killed and started again $killed times"
 kill -STOP "$DAEMON"
 sleep $STOPPED
 kill -CONT "$DAEMON"
@@ -91,7 +91,9 @@ check "and its program ends" gone
 check "mounted" mount_at "$MNT"
 sleep 100 <"$MNT/held" &
 SLEEP=$!
+until [ "$(readlink /proc/$SLEEP/fd/0)" = "$MNT/held" ]; do sleep 0.05; done
 kill -9 "$(mount_pid)"
+check "killed: its process is gone" gone
 check "killed: a call ends" ends "not connected" cat "$MNT/held"
 check "it is unmounted, though a program has a file open" umount -l "$MNT"
 kill $SLEEP

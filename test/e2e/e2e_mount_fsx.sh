@@ -1,14 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause-Patent
 # Random operations on files of a mount beside a model (mount_fsx.py), through two mounts that must
-# see the same, while the appliance is killed and started again.
+# see the same, while the appliance is killed and started again every two seconds.
 cd "$(dirname "$0")/../.." && . test/e2e/lib.sh && . test/e2e/mount_lib.sh
 : "${APP_CORES:=2}"
 need_fuse
 case ${TEST_LENGTH:-short} in
-short) OPERATIONS=700 KILLS=1 SEED=${SEED:-1} ;;
-long) OPERATIONS=20000 KILLS=10 SEED=${SEED:-$$} ;;
-*) OPERATIONS=3000000 KILLS=1000 SEED=${SEED:-$$} ;;
+short) : "${OPERATIONS:=700}" "${KILLS_MAX:=1}" "${SEED:=1}" ;;
+long) : "${OPERATIONS:=20000}" "${KILLS_MAX:=1000}" "${SEED:=$$}" ;;
+*) : "${OPERATIONS:=3400000}" "${KILLS_MAX:=1000000}" "${SEED:=$$}" ;;
 esac
 
 D0=file:$DIR/d0?size=1G
@@ -21,13 +21,13 @@ check "and over tcp" mount_at "$MNT-tcp" timeout=300
 check "through the page cache" mount_at "$MNT-buffered" timeout=300,buffered
 check "with a cache" mount_at "$MNT-cache" timeout=300,cache=30
 
-fsx() { python3 test/e2e/mount_fsx.py "$DIR/$2" "$DIR/$3" $OPERATIONS "$SEED" >"$DIR/fsx.$1" 2>&1; }
+fsx() { python3 test/e2e/mount_fsx.py "$DIR/$2" "$DIR/$3" "$OPERATIONS" "$SEED" >"$DIR/fsx.$1" 2>&1; }
 fsx direct mnt/a mnt-tcp/a & P1=$!
 fsx buffered mnt-buffered/b mnt-tcp/b & P2=$!
 fsx cache mnt-cache/c mnt-cache/c & P3=$!
-n=0
-while [ $n -lt $KILLS ]; do
-	n=$((n + 1))
+killed=0
+while [ $killed -lt "$KILLS_MAX" ] && { kill -0 $P1 || kill -0 $P2 || kill -0 $P3; } 2>/dev/null; do
+	killed=$((killed + 1))
 	sleep 2
 	crash
 	start || not_ok "it starts again"
@@ -36,6 +36,7 @@ for p in "$P1 direct" "$P2 buffered" "$P3 cache"; do
 	wait "${p% *}"
 	is "${p#* }: each result is the model's" "seed $SEED: $OPERATIONS operations" "$(cat "$DIR/fsx.${p#* }")"
 done
+ok "the appliance was killed $killed times meanwhile"
 
 # ---- close to open, with a cache ----
 for i in 1 2 3 4 5; do
