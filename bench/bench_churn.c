@@ -9,10 +9,10 @@
  *
  *  (1) A file that a writer has picked is busy, and no other writer picks it: so the state of each
  *      file is known.
- *  (2) A phase may end anywhere in a round; the next phase continues that round.
+ *  (2) A phase may end anywhere in a round; the next phase continues that round [e2e_collect].
  *  (3) A file begins with its number and how often it was written.  A reader beside writers
  *      (bench_readers.c) expects any version of it, or no file; bench_churn_verify() the last
- *      version.
+ *      version [e2e_collect].
  */
 #include "bench/bench_churn.h"
 #include "base/clock.h"
@@ -245,6 +245,9 @@ static int submit_write(struct bench_churn *c, struct bench_slot *slot, struct w
 
 static void put_done(struct bench_churn *c, struct work *w)
 {
+	const uint32_t first = c->conf.whole_dirs ? w->dir * c->conf.dir_files : w->file[0];
+
+	ASSERT(c->file[first].busy); /* (1) */
 	if (c->conf.whole_dirs && w->dir_at < c->conf.dir_files) {
 		take_of_dir(c, w);
 		return;

@@ -10,16 +10,19 @@
  * It runs for each --fill once with files removed one by one, at random, and once with whole
  * directories.
  *
- *  (1) Write amplification is the bytes written to the drives over the payload of the puts, from
- *      the end of the filling on: so it includes the padding to whole blocks.  Its parts are the
- *      appliance's own counters, and must add up to those bytes.
- *  (2) The first slices find free space and move nothing: so the last capacity is also reported
- *      alone.
- *  (3) Reads of both kinds of slices are of one run, beside the same writers: their percentiles
- *      differ only by collection.  Readers have a client and a thread of their own, and their
- *      reads begin when they are due (bench_readers.c).
- *  (4) How full it is: blocks of files over the total of statfs, which excludes what an appliance
- *      reserves for itself.  The appliance has no other files.
+ * Write amplification is the bytes written to the drives over the payload of the puts, from the end
+ * of the filling on: so it includes the padding to whole blocks.  The first slices find free space
+ * and move nothing: so the last capacity is also reported alone.
+ *
+ * Reads of both kinds of slices are of one run, beside the same writers: their percentiles differ
+ * only by collection.  Readers have a client and a thread of their own, and their reads begin when
+ * they are due (bench_readers.c).
+ *
+ * How full the appliance is: blocks of files over the total of statfs, which excludes the space
+ * that an appliance reserves for itself.  The appliance has no other files.
+ *
+ *  (1) The parts of write amplification are the appliance's own counters, and must add up to the
+ *      bytes that the drives were given [e2e_collect].
  */
 #include "base/clock.h"
 #include "base/num.h"
@@ -61,7 +64,7 @@ struct collect {
 	uint64_t late_at;  /* ... before the last capacity */
 	uint64_t ns, before_ns, during_ns;
 	struct seen first, late_first, last;
-	struct stat_hist alone, before, during; /* reads: nobody writes; nothing moves; (3) */
+	struct stat_hist alone, before, during; /* reads: nobody writes; nothing moves; it does */
 };
 
 /* ---- counters ---------------------------------------------------------------------------- */

@@ -7,9 +7,10 @@
  *   make directory, key and configuration -> (format a file: drive) -> start the program that
  *   lies beside ours -> wait until it answers -> ... -> SIGTERM, wait, remove the directory
  *
- *  (1) A started child is waited for, or is killed when we end (its parent-death signal).
+ *  (1) A started child is waited for, or is killed when we end (its parent-death signal)
+ *      [e2e_collect:killed].
  *  (2) The directory is removed, unless we are killed; a drive's file stays only when it
- *      was there before.
+ *      was there before [e2e_collect:stays].
  */
 #define _GNU_SOURCE
 #include "bench/bench_env.h"

@@ -116,6 +116,7 @@ static void fill_reply(struct bench_pair *p, struct pair_conn *c)
 	uint8_t *slot = c->slots + c->fill_at * p->slot_bytes;
 	uint32_t *sums = (void *)(slot + p->stride + HEAD_BYTES);
 
+	DASSERT(c->fill_at == (c->send_at + c->filled) % p->shape.depth); /* (1) */
 	for (uint32_t i = 0; p->shape.item_bytes && i < p->shape.items; i++)
 		fill_item(p, slot + i * p->shape.item_bytes,
 			  sums + i * (p->blocks / p->shape.items));

@@ -10,8 +10,10 @@
  * `depth` page-aligned buffers circulate.  There is no protocol, no name and no drive: so a
  * workload's ratio to it is the share of the machine that the reader gets.
  *
- *  (1) Each buffer is in exactly one ring or in one thread's hands.
- *  (2) Outside of bench_pipe_run() all of them are in the empty ring.
+ *  (1) Each buffer is in exactly one ring or in one thread's hands
+ *      [test_bench_pipe:all_buffers_are_there_for_the_next_run].
+ *  (2) Outside of bench_pipe_run() all of them are in the empty ring
+ *      [test_bench_pipe:all_buffers_are_there_for_the_next_run].
  *
  *   R1 -> A1   when the copier sees `running`, what the run set up before is set up;
  *   R2 -> A2   once `stopped` is seen, the copier's last buffer is in the full ring.

@@ -9,12 +9,12 @@
  * A reader that waited for its answer before it asked again would ask least when answers are
  * slowest, and hide the delays that it measures.
  *
+ * On a processor shared with the writers' client the thread has the higher priority, where the
+ * system allows that: it mostly sleeps, and its wait for the processor is not the appliance's.
+ *
  *  (1) A read's time is counted from when it was due until its answer was reaped.
  *  (2) The client and the readers belong to the thread from begin to end; no other thread uses
  *      them.
- *  (3) On a processor shared with the writers' client the thread has the higher priority, where
- *      the system allows that: it mostly sleeps, and its wait for the processor is not the
- *      appliance's.
  */
 #define _GNU_SOURCE
 #include "bench/bench_readers.h"
@@ -54,6 +54,7 @@ struct bench_readers {
 	uint32_t in_flight;
 	struct rand_state rand;
 	pthread_t thread;
+	bool runs; /* the thread */
 	_Atomic bool stop;
 	bool urgent;
 	int err;
@@ -91,6 +92,7 @@ static int submit(struct bench_readers *r, struct read *x)
 	x->item = (struct weka_read_item){ .ref = weka_ref_path(x->path),
 					   .length_bytes = WEKA_TO_END };
 	x->due_ns = r->due_ns;
+	ASSERT(x->due_ns <= clock_now_ns()); /* (1) */
 	r->due_ns += r->gap_ns;
 	err = weka_submit_read_batch(r->client, &x->req, &x->item, 1, &x->window);
 	if (err)
@@ -171,7 +173,7 @@ static void *thread_main(void *ctx)
 	struct bench_readers *r = ctx;
 
 	bench_pin(r->core);
-	r->urgent = pthread_setschedparam(pthread_self(), SCHED_RR, &urgency) == 0; /* (3) */
+	r->urgent = pthread_setschedparam(pthread_self(), SCHED_RR, &urgency) == 0;
 	r->due_ns = clock_now_ns();
 	while (!r->err && (!is_stopped(r) || r->in_flight))
 		r->err = turn(r);
@@ -182,17 +184,21 @@ int bench_readers_begin(struct bench_readers *r, struct stat_hist *reads)
 {
 	int err;
 
+	ASSERT(!r->runs); /* (2) */
 	r->reads = reads;
 	r->err = 0;
 	atomic_store_explicit(&r->stop, false, memory_order_relaxed);
 	err = pthread_create(&r->thread, NULL, thread_main, r);
+	r->runs = err == 0;
 	return err ? bench_fail("no thread: %s", strerror(err)) : 0;
 }
 
 int bench_readers_end(struct bench_readers *r)
 {
+	ASSERT(r->runs);
 	atomic_store_explicit(&r->stop, true, memory_order_relaxed);
 	pthread_join(r->thread, NULL);
+	r->runs = false;
 	return r->err;
 }
 
@@ -236,6 +242,7 @@ void bench_readers_destroy(struct bench_readers *r)
 	/* After a failure the client still knows the requests: they stay until the program ends. */
 	if (!r || r->in_flight > 0)
 		return;
+	ASSERT(!r->runs); /* (2) */
 	for (uint32_t i = 0; i < DEPTH; i++)
 		if (r->read[i].window.lease)
 			weka_release(r->client, r->read[i].window.lease);

@@ -10,9 +10,10 @@
  * index and in bytes of all kinds: from its counters, before and after.  With --vs the same phases
  * by system calls in a local directory follow, up to LOCAL_FILES_MAX.
  *
- *  (1) Between two phases exactly the files 0 .. n - 1 exist (bench_scale_load.c).
+ *  (1) Between two phases exactly the files 0 .. n - 1 exist (bench_scale_load.c) [e2e_names].
  *  (2) So a run that ended can be continued (--prefix): n is found by binary search.
- *      If it was killed, some of the last batches below n may be missing: they are made again.
+ *      If it was killed, some of the last batches below n may be missing: they are made again
+ *      [e2e_names:again].
  */
 #include "base/num.h"
 #include "bench/bench.h"

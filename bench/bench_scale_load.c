@@ -4,7 +4,7 @@
  * requests for batches, else many single ones in flight; a listing asks for its pages in sequence.
  *
  *  (1) Between two phases exactly the files 0 .. n - 1 exist: renamed files get their names back,
- *      removed ones are made again, outside of the time.
+ *      removed ones are made again, outside of the time [e2e_names].
  */
 #include "base/num.h"
 #include "bench/bench.h"

@@ -35,6 +35,22 @@ check "the appliance stops" stop
 check "the store is whole" "$BIN/wekactl" check "$D0"
 check "with an appliance of its own" own
 is "which is another for each row" 2 "$(grep -c '"payload_bytes"' "$DIR/out")"
+# Its directory has the configuration with this drive, which no other script uses.
+own_dir() { grep -ls "mem:131M" /dev/shm/weka-bench.*/conf "${TMPDIR:-/tmp}"/weka-bench.*/conf | head -n 1; }
+its_daemon() { pgrep -f "weka-appliance.*$(dirname "$CONF_OF")"; }
+waits_for() { for _ in $(seq 300); do "$@" && return; sleep 0.1; done; return 1; }
+$BENCH --drive mem:131M --fill 40 --times 30 >/dev/null 2>&1 & own=$!
+there() { CONF_OF=$(own_dir) && [ -n "$CONF_OF" ] && its_daemon >/dev/null; }
+gone() { ! its_daemon >/dev/null; }
+check "one that runs" waits_for there
+kill -9 $own && wait $own 2>/dev/null
+check "is killed: its appliance ends, too" waits_for gone
+rm -rf "$(dirname "$CONF_OF")"
+own_file() { $BENCH --drive "file:$DIR/own?size=128M" --fill 40 --times 0.3 >"$DIR/out"; }
+check "on a file of its own" own_file
+is "a drive's file goes with the run" "" "$(ls "$DIR/own" 2>/dev/null)"
+check "with a drive of its own" $BENCH --drive mem:131M --fill 40 --times 0.1
+is "and nothing of it stays" "" "$(own_dir)"
 TEXT='not a number from 1 to 99'
 check "a fill that is none is said" says $BENCH --fill 100
 finish

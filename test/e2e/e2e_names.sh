@@ -21,6 +21,9 @@ check "2,500 names over shm" names "$SHM" 2500
 is "six phases at 1,000 and at 2,500 names" 12 "$(count '"phase"')"
 check "and 3,000 over tcp" names "$TCP" 3000
 is "gone on with: only the 500 are made" 1 "$(grep '"phase":"create"' "$DIR/out" | grep -c '"ops":500,')"
+check "a name of the last batch is removed, as if the run had been killed" ctl rm /names/f000000002990
+check "and the run goes on" names "$SHM" 3100
+is "its names from that one on are made again" 1 "$(grep '"phase":"create"' "$DIR/out" | grep -c '"ops":110,')"
 mkdir "$DIR/local"
 check "4,000 by three threads, beside a local directory" names "$TCP" 4000 --threads 3 --vs "$DIR/local"
 is "six phases of the local directory too" 6 "$(grep -v '"transport":"tcp"' "$DIR/out" | grep -c '"phase"')"
