@@ -100,6 +100,8 @@ struct weka_ref py_path_ref(const struct py_path *path)
 {
 	struct weka_ref ref = weka_ref_path(path->text);
 
+	ASSERT(path->owner);                                     /* (1) */
+	ASSERT(path->bytes > 0 && path->bytes <= WEKA_PATH_MAX); /* (2) */
 	ref.name_bytes = path->bytes;
 	return ref;
 }

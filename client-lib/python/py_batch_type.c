@@ -5,7 +5,8 @@
  * Invariants:
  *
  *  (1) Making an object may collect garbage, and with it run code of the application, which may
- *      release the batch: while a call looks at a job, it counts in `looks`, which keeps it.
+ *      release the batch: while a call looks at a job, it counts in `looks`, which keeps it
+ *      [test_misuse:test_code_that_runs_when_garbage_is_collected].
  */
 #include "client-lib/python/py_weka.h"
 

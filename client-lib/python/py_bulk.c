@@ -11,7 +11,7 @@
  * Invariants:
  *
  *  (1) A lane that is busy has a request in flight, or one that is done and was not looked at.
- *  (2) No lane is busy when py_bulk() returns, also with an exception.
+ *  (2) No lane has a request in flight when py_bulk() returns, also with an exception.
  */
 #include "client-lib/python/py_weka.h"
 
@@ -67,6 +67,7 @@ static int lane_start(struct py_session *s, struct py_bulk *b, struct lane *lane
 	char line[PY_LINE_BYTES] = "";
 	int err;
 
+	ASSERT(!lane->busy);
 	lane->at = *next;
 	lane->length_bytes =
 		(uint32_t)min_u64(b->length_bytes - *next, PIECE_BYTES - offset % PIECE_BYTES);
@@ -92,6 +93,7 @@ static int lane_finish(struct py_session *s, const struct py_bulk *b, struct lan
 {
 	const struct weka_req *req = &lane->op.req;
 
+	ASSERT(lane->busy); /* (1) */
 	lane->busy = false;
 	if (py_wait(s, &lane->op) < 0)
 		return -1;
@@ -143,6 +145,7 @@ static void lanes_end(struct py_session *s, struct lane *lanes, uint32_t count)
 	for (i = 0; i < count; i++) {
 		if (lanes[i].busy)
 			py_forsake(s, &lanes[i].op);
+		ASSERT(!lanes[i].busy || py_op_done(&lanes[i].op)); /* (2) */
 		py_release_locked(s, lanes[i].lease);
 	}
 	py_unlock(s);

@@ -51,6 +51,7 @@ static void client_dealloc(PyObject *self)
 
 	PyErr_Fetch(&kind, &value, &trace);
 	client_close(c);
+	ASSERT(list_empty(&c->sessions)); /* (1) */
 	Py_XDECREF(c->key);
 	py_config_clear(&c->config);
 	PyErr_Restore(kind, value, trace);

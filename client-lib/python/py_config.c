@@ -8,7 +8,8 @@
  *
  * Invariants:
  *
- *  (1) A py_config is zero or owns all that it points to, also after an error.
+ *  (1) A py_config is zero or owns all that it points to, also after an error
+ *      [test_misuse:test_clients_that_cannot_be, e2e_python_asan].
  */
 #include "client-lib/python/py_weka.h"
 

@@ -41,7 +41,10 @@ struct connecting {
 
 static void put(struct connecting *c)
 {
-	if (atomic_fetch_sub(&c->holders, 1) > 1)
+	const int held = atomic_fetch_sub(&c->holders, 1);
+
+	ASSERT(held > 0); /* (1) */
+	if (held > 1)
 		return;
 	weka_close(c->client);
 	sem_destroy(&c->ended);

@@ -6,7 +6,8 @@
  *
  *  (1) Each tensor is one export of the batch, taken back exactly once.
  *  (2) A tensor is owned by its capsule while that is called "dltensor"; whoever takes it renames
- *      the capsule, and calls the deleter, in any thread.
+ *      the capsule, and calls the deleter, in any thread
+ *      [test_batch:test_dlpack, test_edges:test_a_capsule_that_was_taken].
  */
 #include "client-lib/python/py_weka.h"
 
@@ -54,7 +55,7 @@ static void tensor_delete(struct dl_managed *managed)
 	if (!Py_IsInitialized()) /* the interpreter has ended, and the item with it */
 		return;
 	state = PyGILState_Ensure();
-	ASSERT(t->item->batch->exports > 0);
+	ASSERT(t->item->batch->exports > 0); /* (1) */
 	t->item->batch->exports--;
 	Py_DECREF(t->item);
 	free(t);

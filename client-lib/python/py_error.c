@@ -9,7 +9,8 @@
  *
  *  (1) An errno is raised where no exception is set, so that none is lost.
  *  (2) The errno is negative, as everywhere in the library; Python's is positive.
- *  (3) A line may hold a name that is no text, or be cut in the middle of a character.
+ *  (3) A line may hold a name that is no text, or be cut in the middle of a character
+ *      [test_files:test_a_name_that_is_no_text_in_a_line_of_the_library].
  */
 #include "client-lib/python/py_weka.h"
 

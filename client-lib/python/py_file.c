@@ -7,9 +7,10 @@
  *
  * Invariants:
  *
- *  (1) Each call closes the file that it opened, and releases its leases, also after an exception.
+ *  (1) Each call closes the file that it opened, and releases its leases, also after an exception
+ *      [test_memory:test_nothing_is_left_behind].
  *  (2) Memory of the application is used while its Py_buffer is held, or before anybody else has
- *      seen it.
+ *      seen it [test_misuse:test_a_buffer_that_is_being_read_into].
  */
 #include "client-lib/python/py_weka.h"
 

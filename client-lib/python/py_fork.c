@@ -15,8 +15,11 @@
  * Invariants:
  *
  *  (1) A session is locked by the hooks exactly when `forking` is set, and then by that thread.
- *      Other hooks run between ours, and may use it: for that thread it counts as locked.
- *  (2) Calls of other threads have no stack in the child: they do not count there.
+ *      Other hooks run between ours, and may use it: for that thread it counts as locked
+ *      [test_edges:test_hooks_of_a_fork_may_use_the_client,
+ *      test_edges:test_forks_in_two_threads_at_once].
+ *  (2) Calls of other threads have no stack in the child: they do not count there
+ *      [test_threads:test_a_child_does_not_hold_the_sessions_of_its_parent].
  */
 #include "client-lib/python/py_weka.h"
 

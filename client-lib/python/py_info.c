@@ -4,7 +4,8 @@
  *
  * Invariants:
  *
- *  (1) The numbers are of the calling thread's session, taken at one moment.
+ *  (1) The numbers are of the calling thread's session, taken at one moment
+ *      [test_threads:test_each_thread_has_its_session].
  */
 #include "client-lib/python/py_weka.h"
 

@@ -47,7 +47,7 @@ static void item_releasebuffer(PyObject *self, Py_buffer *view)
 	struct py_item *item = (struct py_item *)self;
 
 	(void)view;
-	ASSERT(item->batch->exports > 0);
+	ASSERT(item->batch->exports > 0); /* (1) */
 	item->batch->exports--;
 }
 

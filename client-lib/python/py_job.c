@@ -12,8 +12,11 @@
  *
  * Invariants:
  *
- *  (1) Every item belongs to the part that read it last, and that part's lease has its bytes.
- *  (2) A job is freed only when none of its requests is in flight, or when the client is closed.
+ *  (1) Every item belongs to the part that read it last, and that part's lease has its bytes
+ *      [test_batch:test_larger_than_expected, test_batch:test_hashes_of_everything].
+ *  (2) A job is freed only when none of its requests is in flight, or when the client is closed
+ *      [test_batch:test_a_batch_that_was_never_waited_for,
+ *      test_batch:test_batches_outlive_their_client].
  *  (3) The names are copied, so that a job needs nothing of Python.
  */
 #include "client-lib/python/py_weka.h"
@@ -107,6 +110,7 @@ static int items_set(struct py_job *job, PyObject *paths)
 		job->items[i].ref.name = name;
 		name += job->items[i].ref.name_bytes + 1;
 	}
+	ASSERT(failed || name == names.bytes + names.used); /* (3) */
 	return failed;
 }
 
@@ -273,7 +277,7 @@ void py_job_free(struct py_job *job)
 
 void py_job_drop(struct py_session *s, struct py_job *job)
 {
-	ASSERT(s->jobs > 0);
+	ASSERT(s->jobs > 0); /* py_batch.c (2) */
 	s->jobs--;
 	job->next = s->dropped;
 	s->dropped = job;

@@ -50,7 +50,7 @@ void py_release_locked(struct py_session *s, struct weka_lease *lease)
 {
 	if (!lease)
 		return;
-	ASSERT(s->leased_bytes >= lease->size_bytes);
+	ASSERT(s->leased_bytes >= lease->size_bytes); /* (1) */
 	s->leased_bytes -= lease->size_bytes;
 	(void)weka_release(s->weka, lease);
 }

@@ -4,8 +4,9 @@
  *
  * Invariants:
  *
- *  (1) An entry's name lies in the lease, and is used before the next page is asked for.
- *  (2) The lease goes back, also after an exception.
+ *  (1) An entry's name lies in the lease, and is used before the next page is asked for
+ *      [test_files:test_many_names].
+ *  (2) The lease goes back, also after an exception [test_memory:test_nothing_is_left_behind].
  */
 #include "client-lib/python/py_weka.h"
 

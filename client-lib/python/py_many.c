@@ -45,8 +45,10 @@ static bool is_full(const struct py_session *s, const struct py_group *g, const 
 
 static int flush(struct py_session *s, struct py_group *g, const struct py_kind *kind)
 {
+	const Py_ssize_t done = PyList_Size(g->results);
 	int failed = g->count > 0 ? kind->run(s, g) : 0;
 
+	ASSERT(failed || PyList_Size(g->results) == done + (Py_ssize_t)g->count); /* (2) */
 	group_clear(g);
 	return failed;
 }

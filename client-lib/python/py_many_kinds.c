@@ -6,7 +6,7 @@
  *
  * Invariants:
  *
- *  (1) The bytes are copied into the lease, so that the application may change its own as soon as
+ *  (1) All bytes are copied into the lease, so that the application may change its own as soon as
  *      the call returns, also by an exception.
  *  (2) A file over WEKA_WRITE_MAX is a group by itself.
  */
@@ -40,6 +40,7 @@ static void puts_lay(struct py_group *g, struct weka_lease *lease)
 	for (i = 0; i < g->count; i++) {
 		const Py_buffer *data = &g->one[i]->data;
 
+		ASSERT(data->len <= (Py_ssize_t)WEKA_WRITE_MAX); /* (2) */
 		g->items.put[i] = (struct weka_put_item){
 			.ref = py_path_ref(&g->one[i]->path),
 			.create = g->create,
@@ -50,6 +51,7 @@ static void puts_lay(struct py_group *g, struct weka_lease *lease)
 			memcpy((char *)lease->data + at, data->buf, (size_t)data->len);
 		at = align_up(at + (uint64_t)data->len, 64);
 	}
+	ASSERT(at <= lease->size_bytes); /* (1) */
 	Py_END_ALLOW_THREADS;
 }
 

@@ -4,10 +4,14 @@
  *
  * Invariants:
  *
- *  (1) One interpreter of a process has it: sessions and the fork hooks are the process's.
- *  (2) The types stay until the process ends: a tensor may outlive the module.
+ *  (1) One interpreter of a process has it: sessions and the fork hooks are the process's
+ *      [test_package:test_another_interpreter_is_refused].
+ *  (2) The types stay until the process ends: a tensor may outlive the module
+ *      [test_package:test_importing_it_again].
  *  (3) When the interpreter has ended no thread enters the library; those inside leave it soon, but
- *      for one that connects, which is waited for no longer than a second.
+ *      for one that connects, which is waited for no longer than a second
+ *      [test_threads:test_the_end_of_an_interpreter,
+ *      test_stream:test_an_end_of_the_process_while_a_thread_waits].
  */
 #include "client-lib/python/py_weka.h"
 

@@ -10,7 +10,8 @@
  * Invariants:
  *
  *  (1) parts_left counts the parts that are not done; the batch is whole when it is 0.
- *  (2) A part that is out is not freed: py_job.c (2).
+ *  (2) A part that is out is not freed: py_job.c (2)
+ *      [test_batch:test_a_batch_that_was_never_waited_for].
  *  (3) An item that failed has a status below 0, and no data.
  */
 #include "client-lib/python/py_weka.h"
@@ -31,7 +32,8 @@ static struct weka_read_item *item_of(struct py_job *job, struct py_part *part, 
 
 static void item_fail(struct weka_read_item *item, int err)
 {
-	item->status = err; /* (3) */
+	ASSERT(err < 0); /* (3) */
+	item->status = err;
 	item->data = NULL;
 	item->got_bytes = 0;
 }
@@ -147,7 +149,8 @@ void py_part_finish(struct py_session *s, struct py_job *job, struct py_part *pa
 	uint32_t *index;
 	uint64_t blocks;
 
-	ASSERT(part->is_out && py_op_done(&part->op) && !py_job_is_whole(job));
+	ASSERT(part->is_out && py_op_done(&part->op));
+	ASSERT(!py_job_is_whole(job)); /* (1), py_batch.c (3) */
 	part->is_out = false;
 	part->is_done = true;
 	if (part->round == 0 && !part->op.req.status)
@@ -173,6 +176,7 @@ static bool part_send(struct py_session *s, struct py_job *job, struct py_part *
 	int err = weka_submit_read_batch(s->weka, &part->op.req, part->items, part->count,
 					 &part->window);
 
+	ASSERT(part->window.lease); /* py_window.c (1) */
 	if (err == -EAGAIN)
 		return false;
 	part->is_out = true;

@@ -13,10 +13,14 @@
  *  (1) The weka_client is closed when nobody uses the session (calls and jobs are 0), and either
  *      it is closing or its last reference is gone.
  *  (2) A session whose generation is another is the parent's of a fork: its weka_client is only
- *      closed, and its lock, which a thread of the parent may hold, is not taken.
- *  (3) A thread that locks frees the jobs that were dropped.
+ *      closed, and its lock, which a thread of the parent may hold, is not taken
+ *      [test_threads:test_fork_while_another_thread_waits].
+ *  (3) A thread that locks frees the jobs that were dropped
+ *      [test_batch:test_a_batch_that_was_never_waited_for].
  *  (4) A thread that waits for the lock gets it at the next unlock, even if the thread that had it
- *      locks again at once.  So a thread in a long wait holds up no other thread and no fork.
+ *      locks again at once.  So a thread in a long wait holds up no other thread and no fork
+ *      [test_edges:test_a_fork_while_another_thread_waits_long,
+ *      test_edges:test_a_batch_is_looked_at_while_its_thread_waits_long].
  */
 #include "client-lib/python/py_weka.h"
 
@@ -95,7 +99,7 @@ static void finish(struct py_session *s)
 	struct list *node;
 	struct py_job *job;
 
-	ASSERT(s->calls == 0 && s->jobs == 0);
+	ASSERT(s->calls == 0 && s->jobs == 0); /* (1) */
 	if (weka)
 		py_feeds_end(s, true);
 	s->weka = NULL;

@@ -30,9 +30,12 @@ static int reap(struct py_session *s)
 	struct weka_req *done[DONE_MAX];
 	int got = weka_reap(s->weka, done, DONE_MAX), i;
 
-	for (i = 0; i < got; i++)
-		atomic_store_explicit(&container_of(done[i], struct py_op, req)->done, true,
-				      memory_order_release); /* R1, (1) */
+	for (i = 0; i < got; i++) {
+		struct py_op *op = container_of(done[i], struct py_op, req); /* (1) */
+
+		ASSERT(!py_op_done(op));                                      /* (1), (2) */
+		atomic_store_explicit(&op->done, true, memory_order_release); /* R1 */
+	}
 	return got;
 }
 
@@ -106,7 +109,7 @@ static void give_up(struct py_session *s, struct py_op *op)
 	py_unlock(s);
 }
 
-int py_wait(struct py_session *s, struct py_op *op)
+static int wait_done(struct py_session *s, struct py_op *op)
 {
 	int err = 0;
 
@@ -123,6 +126,14 @@ int py_wait(struct py_session *s, struct py_op *op)
 	give_up(s, op);
 	py_raise(err, NULL, NULL);
 	return -1;
+}
+
+int py_wait(struct py_session *s, struct py_op *op)
+{
+	const int failed = wait_done(s, op);
+
+	ASSERT(py_op_done(op)); /* py_many.c (1), py_name.c (1) */
+	return failed;
 }
 
 int py_sent(struct py_session *s, struct py_op *op, int err, PyObject *path)

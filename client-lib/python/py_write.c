@@ -7,9 +7,12 @@
  *
  * Invariants:
  *
- *  (1) A hidden file is committed or aborted, unless its session is gone, and it with it.
+ *  (1) A hidden file is committed or aborted [test_edges:test_large_puts_that_fail_leave_nothing].
+ *      But when a signal handler's exception ends the call while its first request is in flight,
+ *      nobody knows the file, and it stays until its session is gone.
  *  (2) The exception that ended a put is the one that is raised, unless a signal handler raises
- *      another while the hidden file is aborted.
+ *      another while the hidden file is aborted
+ *      [test_edges:test_an_interrupt_during_an_abort_is_not_lost].
  */
 #include "client-lib/python/py_weka.h"
 

@@ -21,6 +21,7 @@ echo "tls = required" >>"$DIR/other.conf"
 OTHER=$!
 
 write_conf "file:$DIR/d0?size=512M"
+echo "open_puts_max = 16" >>"$CONF" # test_edges.py
 "$BIN/wekactl" --config "$CONF" format >/dev/null || exit 1
 check "the appliance starts" start
 

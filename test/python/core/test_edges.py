@@ -259,6 +259,26 @@ def test_an_interrupt_during_an_abort_is_not_lost(files, top):
     raise AssertionError("no put was in its middle")
 
 
+def test_large_puts_that_fail_leave_nothing(top):
+    """Their directory goes meanwhile.  The appliance here has room for 16 hidden files: each is aborted."""
+    failed = 0
+    with connect("shm", pool_bytes=32 << 20) as c, connect("shm") as other:
+        for n in range(2000):
+            c.mkdir(top + "/d")
+            try:
+                with handler(lambda *_: other.rmtree(top + "/d"), 0.001 * (1 + n % 8)):
+                    c.put(top + "/d/large", bytes(20 << 20))
+            except FileNotFoundError:
+                failed += 1
+            if c.listdir(top) == ["d"]:
+                c.rmtree(top + "/d")
+            if failed == 60:
+                break
+        assert failed == 60
+        c.put(top + "/large", b"whole" * 1000000)
+        assert c.read(top + "/large") == b"whole" * 1000000
+
+
 # ---- pickles --------------------------------------------------------------------------------
 
 
