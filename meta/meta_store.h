@@ -470,6 +470,7 @@ struct meta__drain {
 	bool roots;                             /* the change moves roots */
 	bool writing;                           /* roots: the copy that was read is being written */
 	bool cannot;                            /* move them: not tried again until asked for */
+	bool log_bound;                         /* its limit is that of the drives that serve */
 	uint32_t take[2][META__ROOT_ZONES_MAX]; /* zones for them, each + 1 */
 	uint32_t taken;                         /* ... how many */
 	uint32_t asked;                         /* checkpoints, since anything was won by one */

@@ -66,20 +66,27 @@ static void supply_make(struct meta__supply *s, uint64_t want)
 	list_init(&s->ready);
 }
 
+/* A small part of the drives that serve. */
+static uint64_t ahead_max(const struct meta *m)
+{
+	const struct meta__geo *g = &m->zones->geo;
+
+	ASSERT(g->zones_serving > 0);
+	return (uint64_t)g->zones_serving * g->zone_blocks / m->copies / 64;
+}
+
 void meta__supply_join(struct meta *m, uint32_t drive)
 {
 	struct meta__zones *z = m->zones;
-	uint64_t blocks = (uint64_t)z->geo.nzones * z->geo.zone_blocks / m->copies;
 
 	ASSERT(drive < META_DRIVES_MAX);
-	supply_make(&z->data[drive], min_u64(DATA_AHEAD_BLOCKS, blocks / 64));
+	supply_make(&z->data[drive], min_u64(DATA_AHEAD_BLOCKS, ahead_max(m)));
 }
 
 void meta__supply_init(struct meta *m)
 {
 	struct meta__zones *z = m->zones;
-	uint64_t blocks = (uint64_t)z->geo.nzones * z->geo.zone_blocks / m->copies;
-	const uint64_t ahead = min_u64(PAGE_AHEAD, blocks / 64);
+	const uint64_t ahead = min_u64(PAGE_AHEAD, ahead_max(m));
 
 	supply_make(&z->moved, 0);
 	supply_make(&z->page[0], ahead - ahead / 5);

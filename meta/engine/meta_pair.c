@@ -11,7 +11,7 @@
  * copies; the twin is written whenever the first is, and read when the first cannot be.  The log
  * and the roots have two copies in every store, and superblocks are on all drives.
  *
- *   SERVES --a write fails for good, or it is missing at a mount--> LOST --rebuilt--> GONE
+ *   SERVES, DRAINS --a write fails for good, or it is missing at a mount--> LOST --rebuilt--> GONE
  *                                                  (meta_drain.c: as a drive that is drained)
  *
  *  (1) A pair's zones are on two drives.  The first has kind PAGE or DATA and the twin kind TWIN;
@@ -35,6 +35,9 @@
  *      [test_meta_pair:drive_that_is_added_later_makes_it_whole].
  *  (6) Space is counted in groups: a group is what the store opens at once, a pair or a single
  *      zone [test_meta_pair:files_fill_what_pairs_can_hold].
+ *  (7) A drive that dies while a mount writes ends the mount: the next one finds it missing, and
+ *      records that before it writes anything.  So no write depends on one copy while the other
+ *      drives do not name the loss [test_meta_pair:drive_that_dies_during_a_mount].
  *
  *   V1 -> W1   (W1 in meta_twins.h) a drive is away before any block is that only its twin has
  */
@@ -303,6 +306,7 @@ bool meta__io_joined(struct meta *m, struct meta__io *x)
 	x->io.status = bad->status;
 	x->io.gone = bad->gone;
 	x->io.lost = bad->lost;
+	place(&x->io, META_BADDR(bad->drive, bad->block)); /* so that no other drive is blamed */
 	return true;
 }
 
@@ -317,8 +321,8 @@ bool meta__drive_lose(struct meta *m, uint32_t drive)
 		return false; /* it is being added, or is looked at by a mount */
 	if (m->losing >> drive & 1 || g->state[drive] == DRIVE_LOST)
 		return true;
-	if (m->copies < 2 || !m->mounted || m->failed || taking(m) < 2 ||
-	    !meta__drive_takes(m, drive))
+	if (m->copies < 2 || !m->mounted || m->failed || g->state[drive] > DRIVE_DRAINS ||
+	    taking(m) - meta__drive_takes(m, drive) < 1)
 		return false;
 	for (uint32_t d = 0; d < g->ndrives; d++)
 		if (g->state[d] == DRIVE_LOST)

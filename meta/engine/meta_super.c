@@ -75,7 +75,6 @@ static void place_zones(struct meta__geo *g, uint32_t d)
 static void geo_build(struct meta__geo *g, const uint64_t *root_at)
 {
 	uint64_t area = 2 * (uint64_t)g->nshards, capacity = 0;
-	uint32_t drives = 0;
 
 	ASSERT(g->ndrives >= 1);
 	ASSERT(g->ndrives <= META_DRIVES_MAX);
@@ -94,13 +93,11 @@ static void geo_build(struct meta__geo *g, const uint64_t *root_at)
 		if (g->state[d] == DRIVE_SERVES) {
 			g->zones_serving += g->zone_count[d];
 			g->drives_serving++;
+			capacity += g->nblocks[d] * META__BLOCK;
 		}
-		if (g->state[d] == DRIVE_GONE)
-			continue;
-		capacity += g->nblocks[d] * META__BLOCK;
-		drives++;
 	}
-	g->log_bytes_max = min_u64(META__LOG_BYTES_MAX, capacity / (drives > 1 ? 16 : 8));
+	g->log_bytes_max =
+		min_u64(META__LOG_BYTES_MAX, capacity / (g->drives_serving > 1 ? 16 : 8));
 	g->log_zones_max = max_u32(
 		4, (uint32_t)div_up(g->log_bytes_max, (uint64_t)g->zone_blocks * META__BLOCK) + 1);
 	ASSERT(g->zones_serving <= g->nzones);

@@ -234,6 +234,29 @@ bool meta__boot_run(struct meta *m, int *rc)
 	return *rc == 0 || *rc == -EAGAIN;
 }
 
+/* A mount that has begun to write cannot record that a drive is lost; the next one can:
+ * meta_pair.c (7). */
+static void look_at_drives(struct meta *m)
+{
+	ASSERT(!m->mounted);
+	if (m->copies < 2 || !m->boot->log_judged || m->failed)
+		return;
+	for (uint64_t left = m->dead; left; left &= left - 1) {
+		const uint32_t d = (uint32_t)__builtin_ctzll(left);
+
+		ASSERT(d < m->boot->geo.ndrives);
+		if (m->boot->geo.state[d] >= DRIVE_GONE)
+			continue;
+		m->error[0] = '\0';
+		meta__error(m,
+			    "drive %u failed while the store was started: the next start does "
+			    "without it",
+			    d);
+		meta__fail(m);
+		return;
+	}
+}
+
 bool meta__boot_turn(struct meta *m)
 {
 	struct meta__boot *b = m->boot;
@@ -243,6 +266,7 @@ bool meta__boot_turn(struct meta *m)
 	if (!b->stage || b->status != -EAGAIN)
 		return false;
 	ASSERT(!m->mounted);
+	look_at_drives(m);
 	over = meta_op_poll(m); /* runs what waited for pages */
 	ASSERT(over == NULL);   /* no other store's is there */
 	if (!meta__boot_run(m, &rc)) {

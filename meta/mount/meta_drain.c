@@ -43,7 +43,11 @@
  *  (6) Checkpoints are requested only while they win something: a drain that cannot continue (no
  *      room, unreadable blocks) stops, and tries again when something has changed.
  *  (7) Roots that wait for a checkpoint give way to a drive that is lost meanwhile, and begin again
- *      when that is recorded [test_meta_pair:drive_is_lost_while_roots_wait_to_be_moved].
+ *      when that is recorded [test_meta_pair_moves:drive_is_lost_while_roots_wait_to_be_moved].
+ *  (8) The log's limit is that of the drives that serve, as soon as the log is shorter; a drive is
+ *      GONE after that.  A larger limit could reserve all zones of the drives that stay, and leave
+ *      none for roots and files
+ *      [test_meta_pair_moves:store_whose_large_drive_is_lost_is_bounded_by_what_stays].
  */
 #include "meta/engine/meta_pair.h"
 #include "meta/plans/meta_plan.h"
@@ -69,18 +73,34 @@ static void next_set(struct meta *m)
 	ASSERT(b->next.set != b->super.set);
 }
 
-/* The log's bounds follow from what there is. */
+/* (8).  False: the log is still longer. */
+static bool log_is_bound(struct meta *m)
+{
+	struct meta__geo *g = &m->zones->geo, geo;
+
+	if (m->boot->drain.log_bound)
+		return true;
+	meta__geo_of(&geo, &m->boot->super);
+	ASSERT(geo.drives_serving > 0); /* (5) */
+	if (geo.log_zones_max < g->log_zones_max && meta__log_zones(m) + 1 >= geo.log_zones_max)
+		return false;
+	g->log_bytes_max = geo.log_bytes_max;
+	g->log_zones_max = geo.log_zones_max;
+	m->boot->drain.log_bound = true;
+	return true;
+}
+
 static void take_away(struct meta *m, uint32_t drive)
 {
-	struct meta__geo geo;
-
 	ASSERT(m->boot->super.drive_state[drive] == DRIVE_GONE);
+	ASSERT(m->boot->drain.log_bound); /* (8) */
 	ASSERT(drive < m->conf.ndrives);
-	meta__geo_of(&geo, &m->boot->super);
-	m->zones->geo.log_bytes_max = geo.log_bytes_max;
-	m->zones->geo.log_zones_max = geo.log_zones_max;
 	m->conf.drive[drive] = (struct meta_drive_info){ 0 };
 	m->dead &= ~(1ull << drive);
+	if (!(m->losing >> drive & 1))
+		return;
+	m->losing &= ~(1ull << drive); /* it failed when nothing was there any more */
+	meta__log_recorded(m);
 }
 
 /* All other drives say that it is lost: what waited for that may count now. */
@@ -109,6 +129,8 @@ static int change_supers(struct meta *m)
 	meta__drive_state_set(m, dr->drive, dr->to);
 	if (dr->to == DRIVE_GONE)
 		take_away(m, dr->drive);
+	b->drain.log_bound = false;
+	(void)log_is_bound(m);
 	if (dr->to == DRIVE_LOST)
 		recorded(m, dr->drive);
 	b->drain.asked = 0;
@@ -263,25 +285,40 @@ static bool moves(const struct meta *m, uint32_t copy)
 	return m->boot->drain.moves[copy];
 }
 
-/* Both copies are on this drive, or in part. */
-static bool share_drive(const struct meta__geo *g, uint32_t drive)
+/* The drive with this piece of a copy; an area is whole. */
+static uint32_t root_drive(const struct meta__geo *g, uint32_t copy, uint32_t piece)
 {
-	ASSERT(drive < g->ndrives);
-	return meta__geo_roots_on(g, 0, drive) && meta__geo_roots_on(g, 1, drive);
+	ASSERT(copy < 2);
+	ASSERT(piece < META__ROOT_ZONES_MAX);
+	if (g->root_zone[copy][0] == 0)
+		return META_BADDR_DRIVE(g->root_area[copy]);
+	return META_BADDR_DRIVE(meta__geo_zone_baddr(g, g->root_zone[copy][piece] - 1));
+}
+
+/* Some roots have both copies on one drive. */
+static bool share_drive(const struct meta__geo *g)
+{
+	bool shared = false;
+
+	ASSERT(g->root_zones > 0);
+	for (uint32_t i = 0; i < min_u32(g->root_zones, META__ROOT_ZONES_MAX); i++)
+		shared |= root_drive(g, 0, i) == root_drive(g, 1, i);
+	return shared;
+}
+
+static bool is_left(const struct meta *m, uint32_t copy, uint32_t drive)
+{
+	ASSERT(drive <= META_DRIVES_MAX);
+	return drive < META_DRIVES_MAX && meta__geo_roots_on(&m->zones->geo, copy, drive);
 }
 
 /* Must this copy of the roots go elsewhere: its drive leaves, or has the other copy, too? */
 static bool must_move(const struct meta *m, uint32_t copy, uint32_t drive)
 {
-	const struct meta__geo *g = &m->zones->geo;
-
 	ASSERT(copy < 2);
-	if (drive < META_DRIVES_MAX && meta__geo_roots_on(g, copy, drive))
+	if (is_left(m, copy, drive))
 		return true;
-	for (uint32_t d = 0; copy == 1 && meta__in_pairs(m) && d < g->ndrives; d++)
-		if (share_drive(g, d) && d != drive)
-			return true;
-	return false;
+	return copy == 1 && meta__in_pairs(m) && share_drive(&m->zones->geo);
 }
 
 static int roots_supers(struct meta *m)
@@ -424,24 +461,30 @@ static void roots_begin(struct meta *m, uint32_t drive)
 	meta__drives_begin(m, NULL, roots_wait);
 }
 
-/* Picks a zone on another drive than the other copy's, if possible; or none yet, when one will be
- * free after a drive has answered a deallocate command (meta_tell.c). */
-static uint32_t zone_for_roots(const struct meta *m, uint32_t copy)
+static uint32_t drive_of_take(const struct meta *m, uint32_t take)
+{
+	ASSERT(take > 0);
+	ASSERT(take <= m->zones->geo.nzones);
+	return META_BADDR_DRIVE(meta__geo_zone_baddr(&m->zones->geo, take - 1));
+}
+
+/* Picks a zone on another drive than the other copy of this piece.  If there is none: on the same
+ * one, if its drive leaves (else nothing would be won); or none yet, when one will be free after a
+ * drive has answered a deallocate command (meta_tell.c). */
+static uint32_t zone_for_roots(const struct meta *m, uint32_t copy, uint32_t piece, uint32_t drive)
 {
 	const struct meta__zones *z = m->zones;
-	const uint32_t(*take)[META__ROOT_ZONES_MAX] = m->boot->drain.take;
-	struct meta__geo after = z->geo;
+	const uint32_t take = m->boot->drain.take[copy ^ 1][piece];
+	const uint32_t other = take ? drive_of_take(m, take) : root_drive(&z->geo, copy ^ 1, piece);
+	const uint32_t passes = is_left(m, copy, drive) ? 2 : 1;
 	uint32_t best = META_DRIVES_MAX;
 
 	ASSERT(copy < 2);
-	if (take[copy ^ 1][0])
-		memcpy(after.root_zone[copy ^ 1], take[copy ^ 1], sizeof(after.root_zone[0]));
-	for (uint32_t pass = 0; pass < 2 && best == META_DRIVES_MAX; pass++) {
+	for (uint32_t pass = 0; pass < passes && best == META_DRIVES_MAX; pass++) {
 		bool soon = false;
 
 		for (uint32_t d = 0; d < z->geo.ndrives; d++) {
-			if (!meta__drive_serves(m, d) ||
-			    (!pass && meta__geo_roots_on(&after, copy ^ 1, d)))
+			if (!meta__drive_serves(m, d) || (!pass && d == other))
 				continue;
 			soon |= z->tell[d].zone != META__ZONE_NONE;
 			if (z->free_count[d] &&
@@ -452,13 +495,6 @@ static uint32_t zone_for_roots(const struct meta *m, uint32_t copy)
 			return META__ZONE_NONE;
 	}
 	return best == META_DRIVES_MAX ? META__ZONE_NONE : meta__zone_next(m, best);
-}
-
-static uint32_t drive_of_take(const struct meta *m, uint32_t take)
-{
-	ASSERT(take > 0);
-	ASSERT(take <= m->zones->geo.nzones);
-	return META_BADDR_DRIVE(meta__geo_zone_baddr(&m->zones->geo, take - 1));
 }
 
 /* When its header is there. */
@@ -475,7 +511,7 @@ static bool give_back(struct meta *m, uint32_t *take)
 }
 
 /* A zone for each piece; their headers are under way.  True: all are durable. */
-static bool roots_take(struct meta *m, uint32_t copy)
+static bool roots_take(struct meta *m, uint32_t copy, uint32_t drive)
 {
 	uint32_t *take = m->boot->drain.take[copy];
 	bool all = true;
@@ -486,7 +522,7 @@ static bool roots_take(struct meta *m, uint32_t copy)
 		if (take[i] && !meta__drive_serves(m, drive_of_take(m, take[i])))
 			give_back(m, &take[i]);
 		if (take[i] == 0 && meta__groups_free(m) > meta__zone_reserve(m, false)) {
-			const uint32_t zone = zone_for_roots(m, copy);
+			const uint32_t zone = zone_for_roots(m, copy, i, drive);
 
 			if (zone == META__ZONE_NONE || !meta__zone_open(m, zone, META__ZONE_ROOT))
 				return false;
@@ -520,7 +556,7 @@ static void roots_leave(struct meta *m, uint32_t drive)
 	ASSERT(drive == META_DRIVES_MAX || !meta__drive_serves(m, drive));
 	for (uint32_t copy = 0; copy < 2; copy++)
 		if (must_move(m, copy, drive) && !cannot)
-			all &= roots_take(m, copy);
+			all &= roots_take(m, copy, drive);
 		else
 			all &= roots_drop(m, copy);
 	if (all && !cannot)
@@ -578,16 +614,12 @@ static void checkpoint(struct meta *m, uint32_t drive)
 	meta__ckpt_want(m);
 }
 
-/* The log may be larger than those that stay will let it be. */
-static bool log_fits(const struct meta *m, uint32_t drive)
+/* (8) */
+static void trim_log(struct meta *m)
 {
-	struct meta__super rest = m->boot->super;
-	struct meta__geo geo;
-
-	ASSERT(drive < rest.ndrives);
-	rest.drive_state[drive] = DRIVE_GONE;
-	meta__geo_of(&geo, &rest);
-	return meta__log_zones(m) + 1 < geo.log_zones_max;
+	ASSERT(!m->boot->drain.log_bound);
+	if (!meta__ckpt_running(m))
+		meta__ckpt_want(m);
 }
 
 void meta__drain_turn(struct meta *m)
@@ -614,9 +646,8 @@ void meta__drain_turn(struct meta *m)
 				checkpoint(m, d);
 			return;
 		}
-		if (z->free_count[d] == g->zone_count[d] && !log_fits(m, d)) {
-			if (!meta__ckpt_running(m))
-				meta__ckpt_want(m); /* which trims it */
+		if (z->free_count[d] == g->zone_count[d] && !log_is_bound(m)) {
+			trim_log(m);
 			return;
 		}
 		if (z->free_count[d] == g->zone_count[d] && !m->boot->drain.cannot) {
@@ -624,6 +655,8 @@ void meta__drain_turn(struct meta *m)
 			return;
 		}
 	} else {
+		if (!log_is_bound(m))
+			trim_log(m);
 		roots_leave(m, d);
 		if (m->boot->adding)
 			return;

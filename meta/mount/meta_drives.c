@@ -327,6 +327,8 @@ int meta__drives_choose(struct meta *m)
 	for (uint32_t d = m->conf.ndrives; d < b->super.ndrives; d++)
 		m->conf.drive[d] = (struct meta_drive_info){ 0 };
 	m->conf.ndrives = b->super.ndrives;
+	for (uint32_t d = b->super.ndrives; d < META_DRIVES_MAX; d++)
+		m->dead &= ~(1ull << d); /* no loss: it is not one of the store's */
 	for (uint32_t d = 0; d < b->super.ndrives; d++)
 		if (m->conf.drive[d].missing)
 			m->conf.drive[d].nblocks = b->super.drive_nblocks[d];

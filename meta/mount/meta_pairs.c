@@ -13,8 +13,10 @@
  *      dissolved: before any zone is opened.
  *  (2) A twin of an earlier life names a first zone that does not name it back, or has a lower
  *      number than the twin of today [test_meta_pair:twin_of_an_earlier_life_is_not_read].
+ *      A zone whose header cannot be read is what its last pair says
+ *      [test_meta_pair_moves:zone_of_a_lost_drive_is_what_its_last_pair_says].
  *  (3) A zone with roots has no twin, though it may have had one in an earlier life
- *      [test_meta_pair:roots_where_a_pair_was_have_no_twin].
+ *      [test_meta_pair_moves:roots_where_a_pair_was_have_no_twin].
  */
 #include "meta/engine/meta_pair.h"
 

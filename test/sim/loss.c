@@ -63,7 +63,8 @@ static struct {
 
 static struct {
 	uint64_t lives, losses, by[HOWS], after[AFTERS], errands[ERRANDS];
-	uint64_t lost, gone, mounts, cuts, frozen, alone, full, ckpt, collecting, cuts_rebuilding;
+	uint64_t changes, lost, gone, mounts, cuts, frozen, alone, full, ckpt, collecting,
+		cuts_rebuilding;
 } seen;
 
 static void say_where(const char *what)
@@ -254,9 +255,10 @@ static bool mount(void)
 	return failed("mount, again and again");
 }
 
+/* The power may fail meanwhile. */
 static bool is_there(const char *when)
 {
-	return loss_look(&model) ? true : failed(when);
+	return loss_look(&model) || r.cut ? true : failed(when);
 }
 
 /* ---- an errand --------------------------------------------------------------------- */
@@ -387,11 +389,10 @@ static bool work(uint32_t changes)
 	return true;
 }
 
-/* A store freezes where the drive that fails is one that is being added or drained, or all others
- * that take anything are. */
+/* A store freezes where the drive that fails is one that is being added. */
 static bool may_freeze(void)
 {
-	return life.errand != NOTHING || serving() < 2;
+	return life.errand == ADD;
 }
 
 static bool restart(void)
@@ -621,6 +622,7 @@ static bool lives(uint64_t seed)
 			return false;
 	rig_end(&r);
 	seen.lives++;
+	seen.changes += model.done;
 	return good;
 }
 
@@ -655,7 +657,7 @@ int main(int argc, char **argv)
 	       (unsigned long long)seen.cuts, (unsigned long long)seen.cuts_rebuilding,
 	       (unsigned long long)seen.alone, (unsigned long long)seen.frozen,
 	       (unsigned long long)seen.full, (unsigned long long)seen.ckpt,
-	       (unsigned long long)seen.collecting, (unsigned long long)model.done,
+	       (unsigned long long)seen.collecting, (unsigned long long)seen.changes,
 	       (double)(clock_now_ns() - begin_ns) / 1e9);
 	if (args.count >= 200 && !has_happened())
 		return failed("what this is about has not happened") ? 0 : 1;

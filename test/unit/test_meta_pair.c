@@ -4,146 +4,9 @@
  * old content.  No acknowledged change is lost, no wrong byte is read, and the store makes itself
  * whole again.
  */
-#include "test/lib/meta_rig.h"
-#include "base/num.h"
-#include "meta/engine/meta_pair.h"
-
-#include <criterion/criterion.h>
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#define DRIVE_BYTES (8u << 20)
-#define FILES       40u
-
-static struct rig r;
-static uint64_t fill_of[FILES]; /* of each file; 0: it is not there */
-static uint64_t unsure[FILES];  /* a change that was not acknowledged, and may be there */
-static uint64_t fills;
+#include "test/unit/meta_pair_store.h"
 
 TestSuite(meta_pair, .timeout = 300);
-
-static void store_of(uint64_t seed, uint32_t ndrives, const uint64_t *bytes, bool volatile_cache)
-{
-	rig_make_of(&r, seed, ndrives, bytes, 4, volatile_cache);
-	memset(fill_of, 0, sizeof(fill_of));
-	memset(unsure, 0, sizeof(unsure));
-	fills = 0;
-	r.conf.copies = 2;
-	r.copied = true;
-	cr_assert_eq(rig_format(&r), 0, "%s", meta_error(r.m));
-}
-
-static void store(uint64_t seed, uint32_t ndrives, bool volatile_cache)
-{
-	uint64_t bytes[RIG_DRIVES_MAX];
-
-	for (uint32_t d = 0; d < ndrives; d++)
-		bytes[d] = DRIVE_BYTES;
-	store_of(seed, ndrives, bytes, volatile_cache);
-}
-
-static const char *path_of(uint32_t i)
-{
-	static char path[32];
-
-	(void)snprintf(path, sizeof(path), "/file %u", i);
-	return path;
-}
-
-static int put(uint32_t i)
-{
-	const uint64_t fill = ++fills;
-	int err;
-
-	if (unsure[i])
-		return -EAGAIN;
-	unsure[i] = fill;
-	err = rig_put(&r, path_of(i), (uint32_t)(fill % 9), fill);
-	if (err == 0) {
-		fill_of[i] = fill;
-		unsure[i] = 0;
-	}
-	return err;
-}
-
-static void put_some(uint32_t count)
-{
-	for (uint32_t n = 0; n < count; n++)
-		cr_assert_eq(put((uint32_t)rand_below(&r.rand, FILES)), 0, "%s", meta_error(r.m));
-}
-
-static void all_is_there(void)
-{
-	for (uint32_t i = 0; i < FILES; i++) {
-		uint64_t fill = 0;
-		uint32_t blocks;
-		int err = rig_get(&r, path_of(i), &blocks, &fill);
-
-		if (err == -ENOENT && fill_of[i] == 0) {
-			unsure[i] = 0;
-			continue;
-		}
-		cr_assert_eq(err, 0, "%s: %d; %s", path_of(i), err, meta_error(r.m));
-		cr_assert(fill == fill_of[i] || (unsure[i] && fill == unsure[i]),
-			  "%s: %llu, not %llu", path_of(i), (unsigned long long)fill,
-			  (unsigned long long)fill_of[i]);
-		cr_assert_eq(blocks, fill % 9);
-		fill_of[i] = fill;
-		unsure[i] = 0;
-	}
-}
-
-static void is_whole(void)
-{
-	struct meta_check check = { 0 };
-
-	all_is_there();
-	cr_assert_eq(rig_check(&r, &check), 0, "%s", check.first[0]);
-}
-
-/* Nothing of it can be read any more, whatever is asked. */
-static void wreck(uint32_t drive)
-{
-	memset(r.view[drive], 0xee, r.conf.drive[drive].nblocks * 4096);
-	memset(r.image[drive], 0xee, r.conf.drive[drive].nblocks * 4096);
-}
-
-static struct meta_drive_stat stat_of(uint32_t drive)
-{
-	struct meta_drive_stat s;
-
-	meta_drive_stat(r.m, drive, &s);
-	return s;
-}
-
-/* Each zone in use has a twin on another drive that can be read. */
-static uint32_t thin_zones(void)
-{
-	uint32_t thin = 0;
-
-	for (uint32_t i = 0; i < r.m->zones->geo.nzones; i++) {
-		const struct meta__zone *at = meta__zone_at(r.m, i);
-
-		if ((at->kind == META__ZONE_PAGE || at->kind == META__ZONE_DATA) && at->live)
-			thin += meta__is_thin(r.m, i);
-	}
-	return thin;
-}
-
-static void rebuilt(uint32_t drive)
-{
-	if (stat_of(drive).lost && !r.m->losing) {
-		rig_idle(&r);
-		r.never = 1u << drive; /* meta_pair.c (4) */
-	}
-	for (uint32_t turns = 0; turns < 300 && (!stat_of(drive).gone || thin_zones() > 0); turns++)
-		rig_idle(&r);
-	cr_assert(stat_of(drive).gone, "drive %u: %u zones in use", drive,
-		  stat_of(drive).zones_used);
-	cr_assert_eq(thin_zones(), 0);
-}
 
 Test(meta_pair, healthy_store_has_two_copies_of_each_block)
 {
@@ -274,21 +137,24 @@ Test(meta_pair, power_cuts_during_the_rebuild)
 	}
 }
 
-/* All that is asked of it by a mount ends as of a drive that is gone, from some write on. */
+/* All that is asked of it by a mount ends as of a drive that is gone, from some write on; perhaps
+ * only headers of zones that the mount opens are written there.  Found by loss, seed 85. */
 Test(meta_pair, drive_that_dies_during_a_mount)
 {
-	for (uint32_t writes = 0; writes < 12; writes++) {
-		store(9, 3, writes % 2);
+	for (uint32_t i = 0; i < 120; i++) {
+		const uint32_t drive = 1 + i / 2 % 2, writes = i / 4;
+
+		store(9, 3, i % 2);
 		put_some(60);
 		rig_power_cut(&r);
-		r.dying = 1u << 1;
+		r.dying = 1u << drive;
 		r.dies_at = r.writes + writes;
 		if (rig_mount(&r) != 0) {
 			rig_power_cut(&r);
 			cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
 		}
 		put_some(60);
-		rebuilt(1);
+		rebuilt(drive);
 		is_whole();
 		rig_end(&r);
 	}
@@ -597,168 +463,6 @@ Test(meta_pair, larger_drive_is_added_after_one_that_failed)
 	for (uint32_t d = 0; d <= added; d++)
 		cr_assert_eq(meta_twins(r.m)->drive[d].count, r.m->zones->geo.zone_count[d]);
 	put_some(400);
-	is_whole();
-	rig_end(&r);
-}
-
-static void header(uint32_t zone, enum meta__zone_kind kind, uint32_t twin)
-{
-	const struct meta__zone_seen head = {
-		.zone = zone, .kind = kind, .incarnation = 9, .twin = twin + 1, .pair = 1
-	};
-
-	for (uint32_t copy = 0; copy < 2; copy++)
-		meta__zone_build(&head, r.m->uuid,
-				 rig_block(&r, meta__geo_zone_head(&r.m->zones->geo, zone, copy)));
-}
-
-/* A zone had a twin in an earlier life, and has roots now, on a drive that is lost. */
-Test(meta_pair, roots_where_a_pair_was_have_no_twin)
-{
-	for (uint32_t first = 0; first < 2; first++) {
-		const struct meta__geo *g;
-		uint32_t root, drive, other, zone;
-
-		store(1 + first, 4, true);
-		put_some(40);
-		cr_assert_eq(meta_drive_drain(r.m, 0), 0);
-		for (uint32_t n = 0; n < 300 && !stat_of(0).gone; n++)
-			rig_idle(&r);
-		g = &r.m->zones->geo;
-		cr_assert_neq(g->root_zone[0][0], 0);
-		root = g->root_zone[0][0] - 1;
-		drive = META_BADDR_DRIVE(meta__geo_zone_baddr(g, root));
-		other = drive == 1 ? 2 : 1;
-		zone = meta__zone_next(r.m, other);
-		cr_assert_eq(rig_stop(&r), 0);
-		cr_assert_eq(rig_mount(&r), 0);
-		cr_assert_eq(meta__zone_at(r.m, zone)->kind, META__ZONE_FREE);
-		header(zone, first ? META__ZONE_DATA : META__ZONE_TWIN, root);
-		rig_power_cut(&r);
-		r.conf.drive[0].nblocks = r.conf.drive[drive].nblocks = 0;
-		cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
-		is_whole();
-		rig_end(&r);
-	}
-}
-
-/* Roots wait for the checkpoint, which waits for the log, which waits until the loss is known. */
-/* Found by loss, seed 70. */
-Test(meta_pair, drain_that_waited_for_a_lost_drive_goes_on_by_itself)
-{
-	uint32_t drains = 0;
-
-	for (uint64_t seed = 1; seed <= 40; seed++) {
-		store(seed, 5, seed % 2);
-		put_some(60);
-		cr_assert_eq(meta_drive_drain(r.m, 4), 0);
-		for (uint32_t n = 0; n < seed % 20; n++)
-			(void)rig_step(&r);
-		rig_power_cut(&r);
-		r.conf.drive[0].nblocks = 0;
-		cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
-		drains += stat_of(4).draining;
-		rebuilt(0);
-		for (uint32_t n = 0; n < 300 && stat_of(4).draining; n++)
-			rig_idle(&r);
-		cr_assert(!stat_of(4).draining, "seed %llu: %u zones", (unsigned long long)seed,
-			  stat_of(4).zones_used);
-		is_whole();
-		rig_end(&r);
-	}
-	cr_assert(drains > 5, "%u", drains);
-}
-
-Test(meta_pair, drive_is_lost_while_roots_wait_to_be_moved)
-{
-	uint32_t waits = 0;
-
-	for (uint64_t seed = 1; seed <= 20; seed++) {
-		store(seed, 5, seed % 2);
-		put_some(60);
-		cr_assert_eq(meta_drive_drain(r.m, 0), 0);
-		for (uint32_t n = 0; n < 3000 && !r.m->boot->drain.roots; n++) {
-			meta__ckpt_want(r.m);
-			if (n % 8 == 0)
-				put_some(1);
-			(void)rig_step(&r);
-		}
-		waits += r.m->boot->adding && meta__ckpt_running(r.m);
-		r.dead = 1u << 4;
-		cr_assert(meta_drive_failed(r.m, 4));
-		wreck(4);
-		put_some(20);
-		rebuilt(4);
-		cr_assert_eq(meta_health(r.m), 0, "%s", meta_error(r.m));
-		for (uint32_t n = 0; n < 300 && !stat_of(0).gone; n++)
-			rig_idle(&r);
-		cr_assert(stat_of(0).gone);
-		is_whole();
-		r.never = 0;
-		rig_end(&r);
-	}
-	cr_assert(waits > 5, "%u", waits);
-}
-
-/* The header of its twin is being written, with a mark or again, while a zone becomes free. */
-Test(meta_pair, zone_is_freed_while_its_twins_header_is_written)
-{
-	struct meta__zone *at;
-	uint32_t zone, drive;
-
-	store(3, 4, true);
-	put_some(80);
-	for (zone = 0; meta__zone_at(r.m, zone)->kind != META__ZONE_TWIN ||
-		       meta__zone_at(r.m, zone)->state != ZONE_CLOSED ||
-		       meta__zone_at(r.m, meta__twin(r.m, zone))->kind != META__ZONE_DATA ||
-		       meta__zone_at(r.m, meta__twin(r.m, zone))->state != ZONE_CLOSED;)
-		zone++;
-	at = meta__zone_at(r.m, zone);
-	drive = META_BADDR_DRIVE(meta__geo_zone_baddr(&r.m->zones->geo, zone));
-	at->mending = true; /* its write is on its way */
-	for (uint32_t i = 0; i < FILES; i++) {
-		(void)rig_unlink(&r, path_of(i));
-		fill_of[i] = 0;
-	}
-	for (uint32_t n = 0; n < 20 && !at->freed; n++) {
-		meta__ckpt_want(r.m);
-		rig_idle(&r);
-	}
-	cr_assert(at->freed);
-	cr_assert_eq(meta_drive_drain(r.m, drive), 0);
-	rig_idle(&r);
-	at = meta__zone_at(r.m, zone);
-	at->mending = at->freed = false;
-	meta__zone_freed(r.m, zone);
-	for (uint32_t n = 0; n < 300 && !stat_of(drive).gone; n++)
-		rig_idle(&r);
-	cr_assert(stat_of(drive).gone);
-	is_whole();
-	rig_end(&r);
-}
-
-/* More zones than a superblock can name: the drive with roots stays lost, and all else goes on. */
-Test(meta_pair, roots_that_fit_no_zones_stay)
-{
-	rig_make(&r, 1, 3, 4 * DRIVE_BYTES, 256, true);
-	r.conf.copies = 2;
-	r.copied = true;
-	memset(fill_of, 0, sizeof(fill_of));
-	memset(unsure, 0, sizeof(unsure));
-	cr_assert_eq(rig_format(&r), 0, "%s", meta_error(r.m));
-	put_some(40);
-	r.dead = 1u << 0;
-	wreck(0);
-	put_some(40);
-	for (uint32_t n = 0; n < 50; n++)
-		rig_idle(&r);
-	cr_assert(stat_of(0).lost);
-	cr_assert_eq(thin_zones(), 0);
-	is_whole();
-	rig_power_cut(&r);
-	r.conf.drive[0].nblocks = 0;
-	cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
-	put_some(40);
 	is_whole();
 	rig_end(&r);
 }
