@@ -71,6 +71,8 @@ struct meta_drive_info {
 	bool missing; /* mount: the store serves without it; see meta_mount_start() */
 };
 
+#define META_SPARE_AUTO UINT32_MAX /* of two copies 1, else none */
+
 struct meta_conf {
 	uint32_t ndrives;
 	struct meta_drive_info drive[META_DRIVES_MAX];
@@ -81,6 +83,7 @@ struct meta_conf {
 	uint32_t ops_max;       /* operations admitted at once                                    */
 	uint32_t holds_max;     /* files held at once (META_HOLD); 0: 1024                        */
 	uint32_t spare_percent; /* of zones, that no file fills: what is collected costs less so */
+	uint32_t spare_drives;  /* for whose rebuild files leave room; META_SPARE_AUTO */
 	uint32_t spread_at;     /* names, then a directory is spread over shards; 0: 4096 */
 	uint32_t lend_after; /* changes in a row by one reader, then their shard is lent; 0: 16 */
 	bool vouch_later;    /* the caller calls meta_log_vouch(); else 32 quiet turns are enough */

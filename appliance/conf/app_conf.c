@@ -34,6 +34,7 @@ enum kind {
 	KIND_LISTEN,
 	KIND_TEXT,
 	KIND_CORE,
+	KIND_AUTO, /* a count, or auto */
 	KIND_COUNT,
 	KIND_POW2,
 	KIND_BYTES,
@@ -171,6 +172,11 @@ static const struct key keys[APP_CONF_KEYS] = {
 			     "of the drives, kept free of files, so that collection moves less "
 			     "where files change all the time",
 			     NULL },
+	[APP_CONF_SPARE_DRIVES] = { "spare_drives", KIND_AUTO, AT(spare_drives), 0, 8, APP_AUTO,
+				    "drives, the largest, for whose rebuild files leave room on "
+				    "the others; auto: 1 in a store of two copies with three "
+				    "drives or more, else 0",
+				    NULL },
 	[APP_CONF_DEALLOCATE] = { "deallocate", KIND_TEXT, AT(deallocate), 3, 8, 0,
 				  "drives that receive deallocate commands; own: no files, and no "
 				  "drives whose freed space others may take",
@@ -308,6 +314,10 @@ static void range_text(char *out, size_t out_size, const struct key *k)
 		snprintf(out, out_size, "auto, none, or %llu to %llu", (unsigned long long)k->min,
 			 (unsigned long long)k->max);
 		return;
+	case KIND_AUTO:
+		snprintf(out, out_size, "auto, or %llu to %llu", (unsigned long long)k->min,
+			 (unsigned long long)k->max);
+		return;
 	case KIND_TEXT:
 		if (k->values) {
 			snprintf(out, out_size, "%s", k->values);
@@ -339,6 +349,7 @@ static int number_of_kind(enum kind kind, const char *value, uint64_t *out)
 	case KIND_COUNT:
 	case KIND_POW2:
 	case KIND_CORE:
+	case KIND_AUTO:
 		err = parse_number(value, out, &end);
 		return err || *end ? -EINVAL : 0;
 	case KIND_TEXT:
@@ -354,8 +365,8 @@ static void take_number(struct parser *p, const struct key *k, const char *value
 	uint64_t *field = (uint64_t *)(void *)((char *)p->c + k->at), number;
 	char range[96];
 
-	if (k->kind == KIND_CORE && strcmp(value, "auto") == 0) {
-		*field = APP_CORE_AUTO;
+	if ((k->kind == KIND_CORE || k->kind == KIND_AUTO) && strcmp(value, "auto") == 0) {
+		*field = APP_AUTO;
 		return;
 	}
 	if (k->kind == KIND_CORE && strcmp(value, "none") == 0) {
@@ -769,7 +780,7 @@ void app_conf_print(FILE *to)
 			size_text(usual, sizeof(usual), k->usual);
 		else if (k->kind == KIND_US)
 			us_text(usual, sizeof(usual), k->usual);
-		else if (k->kind == KIND_CORE)
+		else if (k->usual == APP_AUTO)
 			snprintf(usual, sizeof(usual), "auto");
 		else
 			snprintf(usual, sizeof(usual), "%llu", (unsigned long long)k->usual);

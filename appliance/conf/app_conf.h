@@ -24,6 +24,7 @@
 #define APP_CORES_MAX       16u
 #define APP_OPS_DEFAULT     128u
 #define APP_QUEUE_DEFAULT   4096u
+#define APP_AUTO            UINT64_MAX
 #define APP_CORE_AUTO       UINT64_MAX       /* the highest-numbered CPU that we may use  */
 #define APP_CORE_NONE       (UINT64_MAX - 1) /* not pinned                                */
 
@@ -66,6 +67,7 @@ enum app_conf_key {
 	APP_CONF_DRIVE_TIMEOUT,
 	APP_CONF_SCRUB,
 	APP_CONF_SPARE,
+	APP_CONF_SPARE_DRIVES,
 	APP_CONF_DEALLOCATE,
 	APP_CONF_SHARDS,
 	APP_CONF_PROTECT,
@@ -122,6 +124,7 @@ struct app_conf {
 	uint64_t drive_timeout_us;
 	uint64_t scrub_rate;
 	uint64_t spare_percent;
+	uint64_t spare_drives;              /* or APP_AUTO */
 	char deallocate[APP_CONF_TEXT_MAX]; /* "own", "all" or "none" */
 	uint64_t shards;
 	char protect[APP_CONF_TEXT_MAX]; /* "none" or "mirror" */

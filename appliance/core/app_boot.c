@@ -45,6 +45,7 @@ static void meta_conf_of(const struct app_core_cfg *cfg, struct meta_conf *out)
 		.early_pages = cfg->early_pages,
 		.ops_max = cfg->ops_max,
 		.spare_percent = cfg->spare_percent,
+		.spare_drives = cfg->spare_drives,
 		.copies = cfg->copies,
 		.spread_at = cfg->spread_at,
 		.lend_after = cfg->lend_after,

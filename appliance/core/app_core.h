@@ -46,6 +46,7 @@ struct app_core_cfg {
 	uint32_t early_pages; /* the store's: meta.h */
 	uint32_t ops_max;
 	uint32_t spare_percent; /* the store's: meta.h; 0: none */
+	uint32_t spare_drives;  /* ... */
 	uint32_t told_missing;  /* + 1: a drive that the operator says is missing, of two copies */
 	uint32_t copies;        /* format: of each block, on two drives; 0: one */
 	uint32_t spread_at;     /* the store's: meta.h; tests set it */
@@ -191,6 +192,9 @@ must_check struct nvme_qpair *app_core_drive_leave(struct app_core *core, uint32
 /* The store's core: adds the drive to the store, as meta_drive_add().  Allocates. */
 must_check int app_core_drive_add(struct app_core *core, const struct meta_drive_info *info);
 int app_core_drive_status(const struct app_core *core); /* as meta_drive_add_status() */
+
+/* The store's core: changes what the configuration says, while it serves. */
+void app_core_spare_drives(struct app_core *core, uint32_t count);
 
 /* Returns the store, for checks and tests, between steps.  NULL: another core has it. */
 struct meta *app_core_meta(struct app_core *core);

@@ -170,6 +170,12 @@ void app_rebuild_turn(struct app_core *core)
 		count(core);
 }
 
+void app_core_spare_drives(struct app_core *core, uint32_t count)
+{
+	ASSERT(core->index == 0 && core->meta);
+	meta_rebuild_spare(core->meta, count);
+}
+
 void app_rebuild_add(struct app_core *core, struct app_rebuild_snapshot *out)
 {
 	count(core);

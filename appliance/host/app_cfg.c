@@ -9,6 +9,11 @@
 /* A drive that comes back does so within this; clients wait three times as long for an answer. */
 #define PATIENCE_MIN_NS (10 * NS_PER_S)
 
+uint32_t app_cfg_spare_drives(const struct app_conf *c)
+{
+	return c->spare_drives == APP_AUTO ? META_SPARE_AUTO : (uint32_t)c->spare_drives;
+}
+
 void app_cfg_core(const struct app_conf *c, struct app_core_cfg *out)
 {
 	*out = (struct app_core_cfg){
@@ -21,6 +26,7 @@ void app_cfg_core(const struct app_conf *c, struct app_core_cfg *out)
 		.open_puts_max = (uint32_t)c->open_puts_max,
 		.opens_max = (uint32_t)c->opens_max,
 		.spare_percent = (uint32_t)c->spare_percent,
+		.spare_drives = app_cfg_spare_drives(c),
 		.queue_depth = (uint32_t)c->queue_depth,
 		.queue_max = (uint32_t)c->queue_max,
 		.nshards = (uint32_t)c->shards,

@@ -319,6 +319,16 @@ static void drives(struct app_thread *t)
 		drive_said(t, app_core_drive_status(t->core));
 }
 
+/* The store's core takes what the configuration says now. */
+static void tune(struct app_thread *t)
+{
+	const uint32_t spare = atomic_load_explicit(&t->run->spare_drives, memory_order_relaxed);
+
+	if (unlikely(spare != t->spare_drives))
+		app_core_spare_drives(t->core, spare);
+	t->spare_drives = spare;
+}
+
 static void wants(struct app_thread *t)
 {
 	struct app_run *run = t->run;
@@ -345,8 +355,10 @@ static __attribute__((noinline)) int serve(struct app_thread *t, struct pace *p)
 		}
 		drives(t);
 		gone_drives(t);
-		if (t->index == 0)
+		if (t->index == 0) {
 			wants(t);
+			tune(t);
+		}
 		if (unlikely(atomic_load_explicit(&t->run->refused, memory_order_relaxed)))
 			app_core_refuse(t->core);
 		turn(p, t);
@@ -418,7 +430,12 @@ static int start_thread(struct app_run *run, uint32_t index)
 	struct app_thread *t = &run->thread[index];
 	int err;
 
-	*t = (struct app_thread){ .run = run, .index = index, .epoll_fd = -1 };
+	*t = (struct app_thread){
+		.run = run,
+		.index = index,
+		.epoll_fd = -1,
+		.spare_drives = run->cfg.spare_drives,
+	};
 	t->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (t->wake_fd < 0)
 		return -errno;
@@ -448,6 +465,7 @@ int app_run_start(struct app_run *run)
 	atomic_init(&run->stop, false);
 	atomic_init(&run->wants, APP_WANTS_NOTHING);
 	atomic_init(&run->refused, false);
+	atomic_init(&run->spare_drives, run->cfg.spare_drives);
 	atomic_init(&run->serving, 0);
 	atomic_init(&run->ended, 0);
 	atomic_init(&run->drives_wanted, 0);
@@ -482,6 +500,12 @@ void app_run_stop(struct app_run *run)
 void app_run_refuse(struct app_run *run)
 {
 	atomic_store_explicit(&run->refused, true, memory_order_relaxed);
+	wake_all(run);
+}
+
+void app_run_spare_drives(struct app_run *run, uint32_t count)
+{
+	atomic_store_explicit(&run->spare_drives, count, memory_order_relaxed);
 	wake_all(run);
 }
 

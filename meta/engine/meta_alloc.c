@@ -34,6 +34,11 @@
  *      effect see bench/RESULTS.md, "Files that come and go").  The limit counts blocks of files,
  *      not zones.  Pages and moved data ignore it
  *      [test_meta_statfs:files_never_fill_the_spare_zones_and_what_is_dead_does].
+ *  (9) Files leave room for the rebuild of conf.spare_drives drives, the largest: live data fits
+ *      on the others, and collection has room there.  It need not be empty, as in (7).  A drive
+ *      that is lost or drained uses the room, so one less is kept until that drive is gone.  New
+ *      files and names get -ENOSPC before it is used; pages, moved data and deletion ignore it
+ *      [test_meta_spare].
  */
 #include "meta/engine/meta_ops.h"
 #include "meta/engine/meta_pair.h"
@@ -42,6 +47,8 @@
 
 #define DATA_AHEAD_BLOCKS (2 * META_IO_BLOCKS_MAX) /* two of the largest writes */
 #define PAGE_AHEAD        60u                      /* a fifth of them for pages above leaves */
+#define SPARE_ROOM        4u                       /* (9): zones for collection to begin in, ... */
+#define SPARE_ROOM_SHARE  32u                      /* ... and a part of all for dead blocks */
 
 static bool is_of_pages(const struct meta__zones *z, const struct meta__supply *s)
 {
@@ -171,13 +178,6 @@ static uint32_t zones_for_data(const struct meta *m)
 	return free > reserve ? free - reserve : 0;
 }
 
-int meta__space_ok(const struct meta *m)
-{
-	if (meta__groups_free(m) >= meta__zone_reserve(m, false))
-		return 0;
-	return m->above->collection_hopes(m) ? -EBUSY : -ENOSPC;
-}
-
 /* Zones of pages, when all that can be has been collected: one in which more than three quarters
  * live is not emptied. */
 static uint64_t zones_of_pages(const struct meta__zones *z)
@@ -187,23 +187,44 @@ static uint64_t zones_of_pages(const struct meta__zones *z)
 	return min_u64(z->page_zones, div_up(pages, z->geo.zone_pages));
 }
 
-/* (7) */
+/* (7), (9) */
 static uint32_t spare_zones(const struct meta *m)
 {
+	const uint64_t all = meta__groups_total(m), lost = meta__groups_kept(m);
+	const uint64_t kept = lost ? min_u64(all, lost + SPARE_ROOM + all / SPARE_ROOM_SHARE) : 0;
+	const uint64_t others = all - kept;
+
 	DASSERT(m->conf.spare_percent < 100);
-	return (uint32_t)div_up((uint64_t)meta__groups_total(m) * m->conf.spare_percent, 100);
+	return (uint32_t)(kept + div_up(others * m->conf.spare_percent, 100));
+}
+
+/* Returns the zones that are not for data. */
+static uint64_t zones_for_others(const struct meta *m)
+{
+	const struct meta__zones *z = m->zones;
+
+	DASSERT(meta__zone_reserve(m, true) >= z->drain_zones);
+	return (uint64_t)meta__zone_reserve(m, true) - z->drain_zones + log_groups(m) +
+	       zones_of_pages(z) + /* data to be moved counts as live already */
+	       spare_zones(m);
 }
 
 /* Returns the places for data, garbage included, which is collected before -ENOSPC. */
 static uint64_t places_for_data(const struct meta *m)
 {
-	const struct meta__zones *z = m->zones;
-	const uint64_t others = meta__zone_reserve(m, true) - z->drain_zones + log_groups(m) +
-				zones_of_pages(z) + /* data to be moved counts as live already */
-				spare_zones(m);
-	const uint64_t zones = meta__groups_total(m);
+	const uint64_t zones = meta__groups_total(m), others = zones_for_others(m);
 
-	return zones > others ? (zones - others) * (z->geo.zone_end - 1) : 0;
+	return zones > others ? (zones - others) * (m->zones->geo.zone_end - 1) : 0;
+}
+
+int meta__space_ok(const struct meta *m)
+{
+	if (meta__groups_free(m) < meta__zone_reserve(m, false))
+		return m->above->collection_hopes(m) ? -EBUSY : -ENOSPC;
+	if (m->conf.spare_drives == 0 || (m->zones->live_blocks <= places_for_data(m) &&
+					  zones_for_others(m) <= meta__groups_total(m)))
+		return 0;
+	return meta__orphans_waiting(m) ? -EBUSY : -ENOSPC; /* (9): the index has grown */
 }
 
 uint64_t meta__room_short(const struct meta *m, bool packed)
@@ -628,7 +649,7 @@ static int leaves_spare(const struct meta *m, uint32_t nblocks)
 {
 	const struct meta__zones *z = m->zones;
 
-	if (m->conf.spare_percent == 0 ||
+	if ((m->conf.spare_percent == 0 && m->conf.spare_drives == 0) ||
 	    z->live_blocks + z->promised + nblocks <= places_for_data(m))
 		return 0;
 	return meta__orphans_waiting(m) ? -EAGAIN : -ENOSPC;

@@ -45,6 +45,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 static uint32_t drive_of(const struct meta *m, uint32_t zone)
 {
@@ -240,6 +241,49 @@ uint32_t meta__groups_total(const struct meta *m)
 {
 	return likely(!meta__in_pairs(m)) ? m->zones->geo.zones_serving
 					  : pairs_of(m, m->zones->geo.zone_count);
+}
+
+static uint32_t leaving(const struct meta *m)
+{
+	uint32_t n = 0;
+
+	for (uint32_t d = 0; d < m->zones->geo.ndrives; d++)
+		n += m->zones->geo.state[d] == DRIVE_DRAINS ||
+		     m->zones->geo.state[d] == DRIVE_LOST || (m->losing >> d & 1);
+	return n;
+}
+
+static uint32_t largest(const struct meta *m, const uint32_t *zones)
+{
+	uint32_t best = 0;
+
+	for (uint32_t d = 1; d < m->zones->geo.ndrives; d++)
+		if (meta__drive_takes(m, d) &&
+		    (!meta__drive_takes(m, best) || zones[d] > zones[best]))
+			best = d;
+	ASSERT(best < m->zones->geo.ndrives);
+	return best;
+}
+
+uint32_t meta__groups_kept(const struct meta *m)
+{
+	uint32_t zones[META_DRIVES_MAX], rest = 0, spare = m->conf.spare_drives;
+	uint32_t left = taking(m);
+
+	if (spare == META_SPARE_AUTO)
+		spare = m->copies > 1;
+	spare -= min_u32(spare, spare ? leaving(m) : 0);
+	if (spare == 0 || left <= m->copies)
+		return 0;
+	memcpy(zones, m->zones->geo.zone_count, sizeof(zones));
+	for (; spare > 0 && left > m->copies; spare--, left--)
+		zones[largest(m, zones)] = 0;
+	for (uint32_t d = 0; d < m->zones->geo.ndrives; d++)
+		rest += meta__drive_takes(m, d) ? zones[d] : 0;
+	if (meta__in_pairs(m))
+		rest = pairs_of(m, zones);
+	ASSERT(rest <= meta__groups_total(m)); /* (6) */
+	return meta__groups_total(m) - rest;
 }
 
 uint32_t meta__groups_of(const struct meta *m, uint32_t zones)

@@ -41,6 +41,7 @@ bool meta__in_pairs(const struct meta *m);
  * meta_pair.c (6). */
 uint32_t meta__groups_free(const struct meta *m);
 uint32_t meta__groups_total(const struct meta *m);
+uint32_t meta__groups_kept(const struct meta *m); /* for spare drives: meta_alloc.c (9) */
 uint32_t meta__groups_of(const struct meta *m, uint32_t zones);
 
 /* Sends a read to the twin instead.  Returns false if no twin can be read. */

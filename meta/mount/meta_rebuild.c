@@ -69,3 +69,9 @@ void meta_rebuild_count(const struct meta *m, struct meta_rebuild *out)
 	ASSERT(out->tight_blocks <= out->left_blocks);
 	ASSERT(m->copies > 1 || out->what == META_REBUILD_DRAIN);
 }
+
+void meta_rebuild_spare(struct meta *m, uint32_t drives)
+{
+	ASSERT(drives <= META_DRIVES_MAX || drives == META_SPARE_AUTO);
+	m->conf.spare_drives = drives;
+}
