@@ -33,4 +33,12 @@ void meta_rebuild_count(const struct meta *m, struct meta_rebuild *out);
 /* Changes conf.spare_drives while the store serves: meta_alloc.c (9).  The same thread. */
 void meta_rebuild_spare(struct meta *m, uint32_t drives);
 
+/* Bounds the pace of what leaves a drive, or gets its second copy: so many extents at once, and so
+ * many blocks from now on, after which it rests; META_PACE_FREE: any number.  Collection that wins
+ * room for clients is not bound, and neither is a drain while such collection waits for its end. */
+#define META_PACE_FREE INT64_MAX
+void meta_rebuild_pace(struct meta *m, uint32_t extents, int64_t blocks);
+/* Returns what is left of these blocks: 0 or less if it rests. */
+int64_t meta_rebuild_credit(const struct meta *m);
+
 #endif

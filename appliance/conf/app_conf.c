@@ -168,14 +168,15 @@ static const struct key keys[APP_CONF_KEYS] = {
 			     "read from the drives by the scrub, which looks for damage; 0: no "
 			     "scrub",
 			     NULL },
+	[APP_CONF_REBUILD] = { "rebuild_bytes_per_second", KIND_BYTES, AT(rebuild_rate), 0, TIB, 0,
+			       "moved from drives that are lost or drained; 0: no limit", NULL },
 	[APP_CONF_SPARE] = { "spare_percent", KIND_COUNT, AT(spare_percent), 0, 50, 9,
 			     "of the drives, kept free of files, so that collection moves less "
 			     "where files change all the time",
 			     NULL },
 	[APP_CONF_SPARE_DRIVES] = { "spare_drives", KIND_AUTO, AT(spare_drives), 0, 8, APP_AUTO,
-				    "drives, the largest, for whose rebuild files leave room on "
-				    "the others; auto: 1 in a store of two copies with three "
-				    "drives or more, else 0",
+				    "drives for whose rebuild files leave room on the others; "
+				    "auto: 1 with two copies and three drives or more, else 0",
 				    NULL },
 	[APP_CONF_DEALLOCATE] = { "deallocate", KIND_TEXT, AT(deallocate), 3, 8, 0,
 				  "drives that receive deallocate commands; own: no files, and no "

@@ -66,6 +66,7 @@ enum app_conf_key {
 	APP_CONF_QUEUE_MAX,
 	APP_CONF_DRIVE_TIMEOUT,
 	APP_CONF_SCRUB,
+	APP_CONF_REBUILD,
 	APP_CONF_SPARE,
 	APP_CONF_SPARE_DRIVES,
 	APP_CONF_DEALLOCATE,
@@ -123,6 +124,7 @@ struct app_conf {
 	uint64_t queue_max;
 	uint64_t drive_timeout_us;
 	uint64_t scrub_rate;
+	uint64_t rebuild_rate;
 	uint64_t spare_percent;
 	uint64_t spare_drives;              /* or APP_AUTO */
 	char deallocate[APP_CONF_TEXT_MAX]; /* "own", "all" or "none" */

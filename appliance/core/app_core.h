@@ -47,6 +47,7 @@ struct app_core_cfg {
 	uint32_t ops_max;
 	uint32_t spare_percent; /* the store's: meta.h; 0: none */
 	uint32_t spare_drives;  /* ... */
+	uint64_t rebuild_rate;  /* bytes a second; 0: no bound */
 	uint32_t told_missing;  /* + 1: a drive that the operator says is missing, of two copies */
 	uint32_t copies;        /* format: of each block, on two drives; 0: one */
 	uint32_t spread_at;     /* the store's: meta.h; tests set it */
@@ -194,7 +195,7 @@ must_check int app_core_drive_add(struct app_core *core, const struct meta_drive
 int app_core_drive_status(const struct app_core *core); /* as meta_drive_add_status() */
 
 /* The store's core: changes what the configuration says, while it serves. */
-void app_core_spare_drives(struct app_core *core, uint32_t count);
+void app_core_rebuild(struct app_core *core, uint64_t rate, uint32_t spare_drives);
 
 /* Returns the store, for checks and tests, between steps.  NULL: another core has it. */
 struct meta *app_core_meta(struct app_core *core);

@@ -774,6 +774,7 @@ void app_scrub_destroy(struct app_core *core);
 void app_scrub_turn(struct app_core *core);
 /* app_rebuild.c */
 void app_rebuild_turn(struct app_core *core);
+uint64_t app_rebuild_deadline(const struct app_core *core);
 void app_rebuild_add(struct app_core *core, struct app_rebuild_snapshot *out);
 uint64_t app_scrub_deadline(const struct app_core *core);
 enum app_next app_scrub_step(struct app_op *op);

@@ -8,6 +8,9 @@
  * No timer belongs to this: a core that has nothing to move sleeps.  "Done" counts from the begin
  * of the rebuild, or from the start of the daemon: the store knows only what is left.
  *
+ * Its pace (meta_pace.c) is bound here, too: while clients have requests, it moves one extent at a
+ * time, and the rate of the configuration is given as credit, turn by turn.
+ *
  *  (1) There is no rate before something moved for MEASURE_NS, and none of a time in which nothing
  *      did [test_app_rebuild].
  */
@@ -19,6 +22,8 @@
 #define EVERY_NS   NS_PER_S
 #define MEASURE_NS (2 * NS_PER_S)
 #define STALL_NS   (30 * NS_PER_S)
+#define BURST_NS   (NS_PER_S / 8)
+#define QUIET_NS   (5 * NS_PER_MS) /* since the last request: a client may well ask again */
 
 /* ---- samples ------------------------------------------------------------------------------- */
 
@@ -27,6 +32,8 @@ static void begin(struct app_rebuild *r, const struct meta_rebuild *store, uint6
 	ASSERT(store->what != META_REBUILD_NONE);
 	*r = (struct app_rebuild){
 		.store = *store,
+		.rate = r->rate,
+		.paid_ns = r->paid_ns,
 		.began_ns = now_ns,
 		.moved_ns = now_ns,
 		.most_blocks = store->left_blocks,
@@ -42,7 +49,11 @@ void app_rebuild_look(struct app_rebuild *r, const struct meta_rebuild *store, u
 		if (store->what != META_REBUILD_NONE)
 			begin(r, store, now_ns);
 		else
-			*r = (struct app_rebuild){ .store = *store };
+			*r = (struct app_rebuild){
+				.store = *store,
+				.rate = r->rate,
+				.paid_ns = r->paid_ns,
+			};
 	}
 	r->store = *store;
 	r->next_ns = now_ns + EVERY_NS;
@@ -85,7 +96,7 @@ static void measure(const struct app_rebuild *r, uint64_t now_ns, struct app_reb
 void app_rebuild_stat(const struct app_rebuild *r, uint64_t now_ns,
 		      struct app_rebuild_snapshot *out)
 {
-	*out = (struct app_rebuild_snapshot){ .store = r->store };
+	*out = (struct app_rebuild_snapshot){ .store = r->store, .limit = r->rate };
 	if (r->store.what == META_REBUILD_NONE)
 		return;
 	ASSERT(r->most_blocks >= r->store.left_blocks);
@@ -145,6 +156,24 @@ bool app_rebuild_is_stuck(const struct app_rebuild_snapshot *s)
 		(s->stalled || s->store.kept_blocks == s->store.left_blocks));
 }
 
+/* ---- pace ---------------------------------------------------------------------------------- */
+
+int64_t app_rebuild_credit(struct app_rebuild *r, int64_t left, uint64_t now_ns)
+{
+	const double per_block_ns = (double)BLOCK_SIZE * NS_PER_S / (double)r->rate;
+	const int64_t burst = (int64_t)max_u64(32, (uint64_t)(BURST_NS / per_block_ns));
+	const int64_t blocks = (int64_t)((double)(now_ns - r->paid_ns) / per_block_ns);
+
+	ASSERT(r->rate > 0);
+	ASSERT(now_ns >= r->paid_ns);
+	if (left >= burst - blocks) {
+		r->paid_ns = now_ns; /* a rest is not made up for */
+		return burst;
+	}
+	r->paid_ns += (uint64_t)((double)blocks * per_block_ns);
+	return left + blocks;
+}
+
 /* ---- the core's ---------------------------------------------------------------------------- */
 
 static void count(struct app_core *core)
@@ -156,12 +185,52 @@ static void count(struct app_core *core)
 	app_rebuild_look(&core->rebuild, &store, core->now_ns);
 }
 
+/* Clients have requests, on this core or, as far as this one can see, on others. */
+static bool has_clients(const struct app_core *core)
+{
+	if (core->requests_open > 0 || core->queued > 0 ||
+	    (core->asked_ns && core->now_ns - core->asked_ns < QUIET_NS))
+		return true;
+	for (uint32_t i = 1; core->cores && i < core->cores->count; i++)
+		if (!atomic_load_explicit(&core->cores->bell[i].asleep, memory_order_relaxed))
+			return true;
+	return false;
+}
+
+static void pace(struct app_core *core)
+{
+	struct app_rebuild *r = &core->rebuild;
+	const int64_t left = meta_rebuild_credit(core->meta);
+	const int64_t now = r->rate ? app_rebuild_credit(r, left, core->now_ns) : META_PACE_FREE;
+
+	ASSERT(core->index == 0);
+	ASSERT(r->paid_ns <= core->now_ns);
+	meta_rebuild_pace(core->meta, has_clients(core) ? 1 : UINT32_MAX, now);
+	core->progress |= left <= 0 && now > 0;
+}
+
+uint64_t app_rebuild_deadline(const struct app_core *core)
+{
+	const struct app_rebuild *r = &core->rebuild;
+	int64_t left;
+
+	if (core->life != APP_SERVING || !core->meta || r->rate == 0)
+		return UINT64_MAX;
+	left = meta_rebuild_credit(core->meta);
+	ASSERT(core->index == 0);
+	if (left > 0)
+		return UINT64_MAX;
+	return r->paid_ns +
+	       (uint64_t)((double)(1 - left) * BLOCK_SIZE * NS_PER_S / (double)r->rate) + 1;
+}
+
 void app_rebuild_turn(struct app_core *core)
 {
 	struct meta_rebuild what;
 
 	ASSERT(core->life == APP_SERVING && core->meta);
 	ASSERT(core->index == 0);
+	pace(core);
 	if (likely(core->now_ns < core->rebuild.next_ns))
 		return;
 	core->rebuild.next_ns = core->now_ns + EVERY_NS;
@@ -170,10 +239,11 @@ void app_rebuild_turn(struct app_core *core)
 		count(core);
 }
 
-void app_core_spare_drives(struct app_core *core, uint32_t count)
+void app_core_rebuild(struct app_core *core, uint64_t rate, uint32_t spare_drives)
 {
 	ASSERT(core->index == 0 && core->meta);
-	meta_rebuild_spare(core->meta, count);
+	meta_rebuild_spare(core->meta, spare_drives);
+	core->rebuild.rate = rate;
 }
 
 void app_rebuild_add(struct app_core *core, struct app_rebuild_snapshot *out)

@@ -21,6 +21,8 @@ struct app_rebuild {
 		uint64_t at_ns, left_blocks;
 	} sample[APP_REBUILD_SAMPLES]; /* a ring */
 	uint32_t samples;              /* taken so far */
+	uint64_t rate;                 /* bytes a second that may be moved; 0: any number */
+	uint64_t paid_ns;              /* credit was given up to then */
 };
 
 struct app_rebuild_snapshot {
@@ -29,9 +31,14 @@ struct app_rebuild_snapshot {
 	uint64_t done_blocks; /* in that time */
 	uint64_t blocks_per_second;
 	uint64_t seconds_left; /* at that rate */
+	uint64_t limit;        /* bytes a second, of the configuration; 0: none */
 	bool measured;         /* there is a rate */
 	bool stalled;          /* nothing has moved for some time */
 };
+
+/* Returns the blocks that may be moved now, if so many were left at the last call, which was at
+ * r->paid_ns. */
+int64_t app_rebuild_credit(struct app_rebuild *r, int64_t left, uint64_t now_ns);
 
 /* Takes in what the store has counted at `now_ns`. */
 void app_rebuild_look(struct app_rebuild *r, const struct meta_rebuild *store, uint64_t now_ns);

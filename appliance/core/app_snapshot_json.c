@@ -237,6 +237,8 @@ static void put_rebuild(struct text *t, const struct app_rebuild_snapshot *r)
 	    (unsigned long long)app_rebuild_missing(r) * BLOCK_SIZE,
 	    (unsigned long long)s->kept_blocks * BLOCK_SIZE,
 	    (unsigned long long)(r->age_ns / NS_PER_S));
+	if (r->limit)
+		put(t, ",\"limit_bytes_per_second\":%llu", (unsigned long long)r->limit);
 	if (r->measured)
 		put(t, ",\"bytes_per_second\":%llu,\"seconds_left\":%llu",
 		    (unsigned long long)r->blocks_per_second * BLOCK_SIZE,

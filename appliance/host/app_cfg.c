@@ -32,6 +32,7 @@ void app_cfg_core(const struct app_conf *c, struct app_core_cfg *out)
 		.nshards = (uint32_t)c->shards,
 		.copies = app_conf_copies(c->protect),
 		.scrub_rate = c->scrub_rate,
+		.rebuild_rate = c->rebuild_rate,
 		.deallocate = app_conf_tell(c),
 		.patience_ns = max_u64(PATIENCE_MIN_NS, c->drive_timeout_us * NS_PER_US),
 	};

@@ -323,10 +323,13 @@ static void drives(struct app_thread *t)
 static void tune(struct app_thread *t)
 {
 	const uint32_t spare = atomic_load_explicit(&t->run->spare_drives, memory_order_relaxed);
+	const uint64_t rate = atomic_load_explicit(&t->run->rebuild_rate, memory_order_relaxed);
 
-	if (unlikely(spare != t->spare_drives))
-		app_core_spare_drives(t->core, spare);
+	if (likely(spare == t->spare_drives && rate == t->rebuild_rate))
+		return;
+	app_core_rebuild(t->core, rate, spare);
 	t->spare_drives = spare;
+	t->rebuild_rate = rate;
 }
 
 static void wants(struct app_thread *t)
@@ -435,6 +438,7 @@ static int start_thread(struct app_run *run, uint32_t index)
 		.index = index,
 		.epoll_fd = -1,
 		.spare_drives = run->cfg.spare_drives,
+		.rebuild_rate = UINT64_MAX, /* not told yet */
 	};
 	t->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (t->wake_fd < 0)
@@ -466,6 +470,7 @@ int app_run_start(struct app_run *run)
 	atomic_init(&run->wants, APP_WANTS_NOTHING);
 	atomic_init(&run->refused, false);
 	atomic_init(&run->spare_drives, run->cfg.spare_drives);
+	atomic_init(&run->rebuild_rate, run->cfg.rebuild_rate);
 	atomic_init(&run->serving, 0);
 	atomic_init(&run->ended, 0);
 	atomic_init(&run->drives_wanted, 0);
@@ -503,9 +508,10 @@ void app_run_refuse(struct app_run *run)
 	wake_all(run);
 }
 
-void app_run_spare_drives(struct app_run *run, uint32_t count)
+void app_run_rebuild(struct app_run *run, uint64_t rate, uint32_t spare_drives)
 {
-	atomic_store_explicit(&run->spare_drives, count, memory_order_relaxed);
+	atomic_store_explicit(&run->spare_drives, spare_drives, memory_order_relaxed);
+	atomic_store_explicit(&run->rebuild_rate, rate, memory_order_relaxed);
 	wake_all(run);
 }
 

@@ -35,8 +35,9 @@ struct app_thread {
 	int status;
 	char why[APP_WHY];
 	uint32_t drives;       /* new ones that it has */
-	uint32_t spare_drives; /* number 0: told to its core */
-	uint64_t left;         /* drives, by their bits, that it has given up: */
+	uint32_t spare_drives; /* number 0: told to its core, and: */
+	uint64_t rebuild_rate;
+	uint64_t left; /* drives, by their bits, that it has given up: */
 	struct nvme_qpair
 		*given[META_DRIVES_MAX]; /* ... its queue pair, the control thread's now */
 	bool adding;                     /* number 0: the store has been told, too */
@@ -55,7 +56,8 @@ struct app_run {
 	_Atomic bool stop;
 	_Atomic int wants;             /* enum app_wants: of the core that has the store */
 	_Atomic bool refused;          /* each core calls app_core_refuse() */
-	_Atomic uint32_t spare_drives; /* as the configuration is now */
+	_Atomic uint32_t spare_drives; /* as the configuration is now, and: */
+	_Atomic uint64_t rebuild_rate;
 	struct app_new_drive new_drive;
 	_Atomic uint32_t drives_wanted; /* counts: new_drive is another one, for every core */
 	_Atomic uint32_t drives_had;    /* ... each core, and each of them */
@@ -84,8 +86,8 @@ must_check int app_run_start(struct app_run *run);
 void app_run_stop(struct app_run *run);
 /* Refuses the restart that the store's core requests (app_core_refuse()).  Once; any thread. */
 void app_run_refuse(struct app_run *run);
-/* Changes a limit of the store's core while it serves.  Any thread. */
-void app_run_spare_drives(struct app_run *run, uint32_t count);
+/* Changes limits of the store's core while it serves.  Any thread. */
+void app_run_rebuild(struct app_run *run, uint64_t rate, uint32_t spare_drives);
 /* One more drive, which cfg.drive[] has already, number cfg.ndrives and more with each: its queue
  * pairs are the cores' from now on.  Not while another is -EAGAIN. */
 void app_run_drive(struct app_run *run, const struct app_new_drive *drive);

@@ -580,7 +580,8 @@ static void reload_conf(struct daemon *d)
 	app_listen_reload(&d->listen, &d->conf, d->srv, fresh);
 	app_web_reload(&d->web, &d->conf, fresh, clock_now_ns());
 	d->conf.spare_drives = fresh->spare_drives;
-	app_run_spare_drives(&d->run, app_cfg_spare_drives(&d->conf));
+	d->conf.rebuild_rate = fresh->rebuild_rate;
+	app_run_rebuild(&d->run, d->conf.rebuild_rate, app_cfg_spare_drives(&d->conf));
 	tell_changed(d, fresh);
 	log_info("%s was read again", fresh->file);
 	free(fresh);

@@ -233,14 +233,17 @@ uint64_t meta__room_short(const struct meta *m, bool packed)
 	const uint64_t zones = meta__groups_total(m), a_zone = z->geo.zone_end - 1;
 	const uint64_t dirty = min_u64(z->dirty_pages_max, 2 * z->live_pages + 16);
 	const uint64_t ahead = z->page[0].want_min + z->page[1].want_min;
-	uint64_t need = max_u32(log_groups_max(m), log_groups(m)) + 3 +
-			div_up(max_u64(dirty, ahead), z->geo.zone_pages);
+	uint64_t need = 3 + div_up(max_u64(dirty, ahead), z->geo.zone_pages);
+	struct meta__geo geo;
 
 	ASSERT(a_zone > 0 && z->geo.zone_pages > 0);
+	meta__geo_of(&geo, &m->boot->super); /* the log will be bound by that: meta_drain.c (8) */
 	if (packed)
-		need += div_up(z->live_pages, z->geo.zone_pages) + div_up(z->live_blocks, a_zone);
+		need += min_u32(log_groups_max(m), meta__groups_of(m, 2 * geo.log_zones_max)) +
+			div_up(z->live_pages, z->geo.zone_pages) + div_up(z->live_blocks, a_zone);
 	else
-		need += (uint64_t)z->page_zones + z->data_zones;
+		need += max_u32(log_groups_max(m), log_groups(m)) + (uint64_t)z->page_zones +
+			z->data_zones;
 	return need > zones ? (need - zones) * a_zone : 0;
 }
 

@@ -35,6 +35,7 @@
  */
 #include "meta/engine/meta_pair.h"
 #include "meta/format/meta_page.h"
+#include "meta/ops/meta_gc.h"
 #include "meta/meta_store.h"
 #include "meta/engine/meta_self_check.h"
 #include "meta/engine/meta_tree.h"
@@ -256,11 +257,12 @@ void meta__collect_look_drains(struct meta *m)
 	m->collect->drain_epoch = UINT64_MAX;
 }
 
+/* Pages that have no room to move to do not count: a checkpoint may free the zones for them. */
 bool meta__drain_moves(const struct meta *m)
 {
 	const struct meta__collect *c = m->collect;
 
-	return c->zone != META__ZONE_NONE || c->drain_epoch != m->zones->epoch ||
+	return c->zone != META__ZONE_NONE || (c->drain_epoch != m->zones->epoch && drain_may(m)) ||
 	       meta__gc_drains(m);
 }
 
@@ -454,6 +456,8 @@ static void touch_next(struct meta *m)
 	if ((c->one_by_one && c->io[i].io.status) ||
 	    !header_take(m, baddr, c->buf + (size_t)i * META_PAGE_BYTES, &t->op))
 		return;
+	if (c->drains)
+		meta__pace_take(m, META_PAGE_BLOCKS);
 	t->busy = !meta_op_start(m, &t->op);
 	c->touching += t->busy;
 }
@@ -492,7 +496,7 @@ bool meta__collect_turn(struct meta *m)
 	if (reads_again(m))
 		return false;
 	for (uint32_t n = 0; c->at < c->count; n++) {
-		if (c->touching >= touches_max(m))
+		if (c->touching >= touches_max(m) || (c->drains && meta__pace_extents(m) == 0))
 			return false;
 		if (n == TOUCHES_MAX)
 			return true;

@@ -41,6 +41,7 @@
  *      with other collection.  No operation that waits for room waits for that: it wins none
  *      [test_meta_drain:store_moves_from_its_only_drive_to_another_and_on].
  */
+#include "meta/meta_rebuild.h"
 #include "meta/engine/meta_pair.h"
 #include "meta/ops/meta_gc.h"
 
@@ -67,6 +68,7 @@ int meta__gc_create(struct meta *m)
 	if (!g)
 		return -ENOMEM;
 	m->gc = g;
+	meta_rebuild_pace(m, META__GC_MOVES, META_PACE_FREE);
 	mem = meta__mem_take(m, meta__gc_memory(&m->conf));
 	for (uint32_t i = 0; i < META__GC_MOVES; i++) {
 		g->move[i].buf = mem + (size_t)i * META__GC_BLOCKS * META__BLOCK;
@@ -157,6 +159,11 @@ static void give_up(struct meta *m)
 static bool is_due(const struct meta *m)
 {
 	return reach(m) < soon(m) && garbage(m) >= a_zone(m);
+}
+
+bool meta__gc_due(const struct meta *m)
+{
+	return is_due(m) && !has_given_up(m);
 }
 
 /* ---- drives that are not equally full (6) ----------------------------------------------- */
@@ -420,9 +427,11 @@ static void round_done(struct meta *m)
 static uint32_t moves_max(const struct meta *m)
 {
 	const uint32_t missing = soon(m) - min_u32(free_for_data(m), soon(m));
+	const uint32_t most =
+		max_u32(m->gc->drains ? META__GC_MOVES / 2 : 1,
+			min_u32(META__GC_MOVES, missing * META__GC_MOVES * 2 / soon(m)));
 
-	return max_u32(m->gc->drains ? META__GC_MOVES / 2 : 1,
-		       min_u32(META__GC_MOVES, missing * META__GC_MOVES * 2 / soon(m)));
+	return m->gc->drains ? min_u32(most, meta__pace_extents(m)) : most;
 }
 
 /* A checkpoint frees empty zones; one for a round, and before data waits.  Not for page zones: each

@@ -75,6 +75,9 @@ struct meta__gc {
 	bool gave_up;
 	uint64_t gave_up_deaths; /* blocks that had died in this mount */
 	uint64_t gave_up_room;
+	/* of drains: meta_pace.c */
+	uint32_t pace_extents; /* at once */
+	int64_t pace_blocks;   /* that may still be moved */
 	/* counters, since mount */
 	uint64_t moved_blocks, bad_blocks, zones;
 };
@@ -82,6 +85,15 @@ struct meta__gc {
 /* ---- meta_gc.c ------------------------------------------------------------------------- */
 
 bool meta__gc_may(const struct meta *m); /* nothing is being stopped or checked */
+
+/* Returns true if data is about to wait for room that collection can win. */
+bool meta__gc_due(const struct meta *m);
+
+/* ---- meta_pace.c ----------------------------------------------------------------------- */
+
+/* Returns how many extents, or pages, of a drain may be moved at once; 0: none may begin. */
+uint32_t meta__pace_extents(const struct meta *m);
+void meta__pace_take(struct meta *m, uint32_t blocks); /* they are being moved */
 
 /* ---- meta_gc_move.c -------------------------------------------------------------------- */
 

@@ -116,6 +116,8 @@ static void looked(struct meta *m, struct meta__gc_move *v)
 	}
 	v->incarnation = meta__zone_at(m, v->zone)->incarnation;
 	v->stage = GC_READ;
+	if (m->gc->drains)
+		meta__pace_take(m, v->n);
 	transfer(m, v, META_IO_READ, v->n);
 }
 

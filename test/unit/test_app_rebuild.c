@@ -130,3 +130,25 @@ Test(app_rebuild, each_obstacle_has_its_name)
 	cr_assert_str_eq(app_rebuild_state_name(&s), "not_written");
 	cr_assert(app_rebuild_is_stuck(&s));
 }
+
+Test(app_rebuild, credit_is_given_at_the_rate_and_a_rest_is_not_made_up_for)
+{
+	int64_t left = 1, moved = 0;
+
+	r.rate = 10 * 4096 * 1000; /* ten blocks a millisecond */
+	r.paid_ns = now_ns;
+	for (uint32_t i = 0; i < 100000; i++) {
+		now_ns += 30 * NS_PER_US; /* less than a block's time */
+		left = app_rebuild_credit(&r, left, now_ns);
+		if (left > 0) {
+			left -= 128;
+			moved += 128;
+		}
+	}
+	cr_assert_lt(moved, 30000 + 256);
+	cr_assert_gt(moved, 30000 - 256, "%ld", (long)moved);
+	now_ns += 3600 * NS_PER_S;
+	left = app_rebuild_credit(&r, left, now_ns);
+	cr_assert_leq(left, 1250, "an eighth of a second at most");
+	cr_assert_gt(left, 0);
+}

@@ -4,6 +4,7 @@
 #include "test/lib/meta_rig.h"
 #include "meta/meta_rebuild.h"
 #include "meta/engine/meta_pair.h"
+#include "meta/ops/meta_gc.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -74,6 +75,8 @@ static void lose(uint32_t drive)
 {
 	r.dead = 1u << drive;
 	cr_assert(meta_drive_failed(r.m, drive));
+	while (r.m->losing)
+		(void)rig_step(&r);
 }
 
 static void all_is_there(void)
@@ -190,6 +193,69 @@ Test(meta_rebuild, one_drive_alone_has_no_place_for_second_copies)
 	for (uint32_t turns = 0; turns < 300 && seen().what != META_REBUILD_NONE; turns++)
 		rig_idle(&r);
 	cr_assert_eq(seen().what, META_REBUILD_NONE);
+	all_is_there();
+	rig_end(&r);
+}
+
+static int64_t moved_blocks(void)
+{
+	return (int64_t)r.m->gc->moved_blocks;
+}
+
+/* It rests after this many blocks, and moves one extent at a time if told so; changes go on. */
+Test(meta_rebuild, pace_is_kept)
+{
+	uint32_t most = 0;
+	int64_t before;
+
+	store(13, 4, 2);
+	fill(30);
+	meta_rebuild_pace(r.m, 1, 0);
+	lose(1);
+	rig_idle(&r);
+	cr_assert_eq(moved_blocks(), 0);
+	cr_assert(!stat_of(1).gone);
+	for (uint32_t n = 0; n < 20; n++) {
+		before = moved_blocks();
+		meta_rebuild_pace(r.m, 1, meta_rebuild_credit(r.m) + 20);
+		while (rig_step(&r))
+			most = most > r.m->gc->moving ? most : r.m->gc->moving;
+		cr_assert_leq(moved_blocks() - before, 20 + FILE_BLOCKS);
+		cr_assert_eq(rig_put(&r, path_of(files), FILE_BLOCKS, files + 1), 0);
+		files++;
+	}
+	cr_assert_gt(moved_blocks(), 20 * 20 / 2);
+	cr_assert_leq(moved_blocks(), 20 * 20 + 2 * (int64_t)FILE_BLOCKS);
+	cr_assert_eq(most, 1);
+	meta_rebuild_pace(r.m, UINT32_MAX, META_PACE_FREE);
+	while (rig_step(&r))
+		most = most > r.m->gc->moving ? most : r.m->gc->moving;
+	cr_assert_gt(most, 1);
+	runs_to_its_end(1);
+	cr_assert(stat_of(1).gone);
+	all_is_there();
+	rig_end(&r);
+}
+
+/* New data that waits for zones gets them, though the drain rests. */
+Test(meta_rebuild, pace_does_not_hold_up_collection)
+{
+	uint32_t all;
+
+	store(14, 3, 1);
+	all = fill(55);
+	cr_assert_eq(meta_drive_drain(r.m, 2), 0);
+	meta_rebuild_pace(r.m, 1, 1);
+	for (uint32_t n = 0; n < 3 * all; n++) { /* one goes, another comes */
+		const uint32_t i = (uint32_t)rand_below(&r.rand, files);
+
+		cr_assert_eq(rig_unlink(&r, path_of(i)), 0);
+		cr_assert_eq(rig_put(&r, path_of(i), FILE_BLOCKS, i + 1), 0, "%u of %u: %s", n,
+			     3 * all, meta_error(r.m));
+		if (meta_rebuild_credit(r.m) > 0)
+			meta_rebuild_pace(r.m, 1, 0);
+	}
+	meta_rebuild_pace(r.m, UINT32_MAX, META_PACE_FREE);
 	all_is_there();
 	rig_end(&r);
 }
