@@ -6,6 +6,7 @@
  *	witness run ADDRESS KEYFILE WITNESS JOURNAL       sector WITNESS of the file JOURNAL
  *	witness verify ADDRESS KEYFILE WITNESS COUNT      at least COUNT changes are there
  *	witness outlive ADDRESS KEYFILE WITNESS JOURNAL   connections break, processes die
+ *	witness steady ADDRESS KEYFILE WITNESS JOURNAL    ... and nothing fails, or takes 10 s
  *
  * Change number N is the same in every run: it follows from WITNESS and N.  Changes are made one by
  * one, so after a cut the store holds exactly what COUNT changes make, or COUNT + 1: the last may
@@ -13,9 +14,9 @@
  *
  * "outlive" goes on whatever becomes of its connection, compares what it reads meanwhile, and at
  * SIGTERM looks at everything once more; it also gives up reads before they are answered.  A change
- *whose outcome is unknown is looked for: it must have been done once, or not at all.  JOURNAL is a
- *line: changes done, files read and compared, outcomes unknown; one that is started again goes on
- *from there.
+ * whose outcome is unknown is looked for: it must have been done once, or not at all.  JOURNAL is a
+ * line: changes done, files read and compared, outcomes unknown; one that is started again goes on
+ * from there.  "steady" is the same, and ends when one change or read fails or misses its deadline.
  */
 #define _GNU_SOURCE
 #include "base/le.h"
@@ -32,6 +33,8 @@
 #include <unistd.h>
 
 enum { FILES = 48, NAME = 64, SECTOR = 512, SIZE_MAX_BYTES = 300000, GIVEN_UP_BYTES = 1 << 19 };
+
+#define STEADY_NS (10ull * 1000 * 1000 * 1000)
 
 /* The number of the change that wrote each file; 0: the file does not exist. */
 struct state {
@@ -53,6 +56,7 @@ struct witness {
 	struct state state;
 	char *bytes;
 	unsigned int given_up; /* reads, before their answer came */
+	bool steady;
 };
 
 static struct rand_state of(const struct witness *w, uint64_t n)
@@ -319,7 +323,7 @@ static int change_surely(struct witness *w, uint64_t n, unsigned int *unknown)
 	while (!done) {
 		int err = do_change(w, &c, n);
 
-		if (err && err != -ECONNRESET && err != -ETIMEDOUT) {
+		if (err && (w->steady || (err != -ECONNRESET && err != -ETIMEDOUT))) {
 			fprintf(stderr, "witness: change %llu, of kind %d: %s\n",
 				(unsigned long long)n, (int)c.what, strerror(-err));
 			fprintf(stderr, "witness: the client says: %s\n", weka_error(w->client));
@@ -410,21 +414,24 @@ static int outlive(struct witness *w, const char *journal)
 int main(int argc, char **argv)
 {
 	struct witness w = { .number = argc == 6 ? strtoull(argv[4], NULL, 10) : 0 };
+	struct weka_options options = { .size_bytes = sizeof(options) };
 	struct weka_key key = { 0 };
 	int code;
 
 	if (argc != 6) {
-		fprintf(stderr, "usage: witness run|verify|outlive ADDRESS KEYFILE WITNESS "
+		fprintf(stderr, "usage: witness run|verify|outlive|steady ADDRESS KEYFILE WITNESS "
 				"JOURNAL|COUNT\n");
 		return 2;
 	}
 	key.file = argv[3];
+	w.steady = strcmp(argv[1], "steady") == 0;
+	options.timeout_ns = w.steady ? STEADY_NS : 0;
 	w.bytes = malloc(SIZE_MAX_BYTES + sizeof(uint64_t));
-	if (!w.bytes || weka_connect(argv[2], &key, NULL, &w.client))
+	if (!w.bytes || weka_connect(argv[2], &key, &options, &w.client))
 		return fail(&w, "connect");
 	if (strcmp(argv[1], "run") == 0)
 		code = run(&w, argv[5]);
-	else if (strcmp(argv[1], "outlive") == 0)
+	else if (w.steady || strcmp(argv[1], "outlive") == 0)
 		code = outlive(&w, argv[5]);
 	else
 		code = verify(&w, strtoull(argv[5], NULL, 10));

@@ -53,6 +53,7 @@ struct sim_world_cfg {
 	uint32_t atomic_bytes; /* 4096 or 512 */
 	bool cut_garbles;      /* what was on its way at a power cut may be garbage or unreadable */
 	uint32_t nshards;
+	uint32_t copies; /* of each block: format; 0: one */
 	uint64_t cache_bytes;
 	uint32_t ops_max;
 	uint32_t sessions_max; /* 0: 2 */
