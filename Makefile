@@ -300,7 +300,7 @@ bench-instructions:
 	$(Q)BUILD='$(BUILD)' ./bench/instructions_store.sh
 
 man_pages := $(wildcard $(foreach l,$(layers) appliance/ctl client-lib/mount appliance/image bench,$(l)/*.[1-8]))
-units     := $(wildcard appliance/*/*.service)
+units     := $(wildcard appliance/*/*.service client-lib/mount/*.service)
 # Alerts and a dashboard, and the licence of what the page has from others.
 monitoring := appliance/http/weka.rules.yml appliance/http/weka-dashboard.json
 R := $(BUILD)/release

@@ -264,6 +264,12 @@ void mount_disconnect(struct mount_fs *fs);
 int mount_kernel(const struct mount_args *args);
 /* Takes the mount away, even when it is in use. */
 int mount_unmount(const struct mount_args *args);
+/* Returns the absolute path of a directory, which the caller frees; NULL and errno. */
+char *mount_directory(const char *dir);
+/* Takes a mount of ours away whose process is gone, if there is one on args->dir. */
+int mount_clear(const struct mount_args *args);
+/* Returns true if the topmost mount on `path` is a weka-mount, by a table as /proc/self/mounts. */
+bool mount_is_ours(const char *mounts, const char *path);
 /* Answers FUSE_INIT. */
 int mount_negotiate(struct mount_fs *fs, int fuse_fd);
 /* Returns another descriptor of the same mount. */

@@ -135,7 +135,10 @@ static int mount_as_user(const struct mount_args *args)
 int mount_kernel(const struct mount_args *args)
 {
 	struct stat st;
+	int err = mount_clear(args);
 
+	if (err)
+		return err;
 	if (stat(args->dir, &st) < 0)
 		return failed("cannot mount on", args->dir);
 	if (!S_ISDIR(st.st_mode)) {

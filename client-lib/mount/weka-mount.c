@@ -172,7 +172,7 @@ int main(int argc, char **argv)
 
 	if (status || fs.args.fake)
 		return status;
-	dir = realpath(fs.args.dir, NULL);
+	dir = mount_directory(fs.args.dir);
 	if (!dir) {
 		fprintf(stderr, "weka-mount: %s: %s\n", fs.args.dir, strerror(errno));
 		return 1;

@@ -41,6 +41,37 @@ check "and reads" sh -c "wekactl cat /data | cmp - /tmp/data"
 check "Python, too" /usr/bin/python3 -c "import weka; assert weka.Client().read('/data') == open('/tmp/data', 'rb').read()"
 check "benchmarks run" weka-bench --version
 
+# ---- mounted -------------------------------------------------------------------------------------------
+if [ -c /dev/fuse ]; then
+	mkdir -p /etc/weka/mount
+	printf 'WEKA_ADDRESS=shm:/run/weka/sock\nOPTIONS=cache=1,allow_other\n' >/etc/weka/mount/srv-weka.conf
+	check "the unit of a mount is started" systemctl enable -q --now weka-mount@srv-weka
+	check "files are there" cmp /tmp/data /srv/weka/data
+	mount_pid() { systemctl show -P MainPID weka-mount@srv-weka; }
+	again() { # it is mounted again after a while
+		n=0
+		until cmp -s /tmp/data /srv/weka/data || [ $n -gt 200 ]; do n=$((n + 1)); sleep 0.1; done
+		cmp /tmp/data /srv/weka/data
+	}
+	kill -9 "$(mount_pid)"
+	check "killed, it is mounted again" again
+	is "once" 1 "$(grep -c ' /srv/weka ' /proc/mounts)"
+	check "it is stopped" systemctl disable -q --now weka-mount@srv-weka
+	is "and unmounted" "" "$(grep ' /srv/weka ' /proc/mounts)"
+	echo 'shm:/run/weka/sock /mnt weka allow_other,_netdev 0 0' >>/etc/fstab
+	check "a line of fstab becomes a unit" systemctl daemon-reload
+	check "which mounts" systemctl start mnt.mount
+	check "the files" cmp /tmp/data /mnt/data
+	check "umount ends it" umount /mnt
+	check "mount reads the line, too" mount /mnt
+	check "the files, again" cmp /tmp/data /mnt/data
+	check "the unit unmounts" systemctl stop mnt.mount
+	is "all" "" "$(grep ' /mnt ' /proc/mounts)"
+	rm -r /etc/weka /srv/weka
+else
+	echo "no /dev/fuse in this container: nothing is mounted"
+fi
+
 # ---- upgraded while a client works ---------------------------------------------------------------------
 before=$(pid)
 /usr/bin/python3 /test/e2e/deb_hammer.py /tmp/enough >/tmp/hammered 2>&1 &

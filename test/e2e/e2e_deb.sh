@@ -85,7 +85,8 @@ if ! systemd-nspawn -q --register=no --keep-unit -D "$DIR/life" true >"$DIR/nspa
 	echo "no container can be started here: $(tail -n 1 "$DIR/nspawn")"
 	finish
 fi
-timeout 300 systemd-nspawn -q --register=no --keep-unit --bind="$DEBS/archives:/var/cache/apt/archives" \
+FUSE=$([ ! -c /dev/fuse ] || echo --bind=/dev/fuse)
+timeout 300 systemd-nspawn -q --register=no --keep-unit $FUSE --bind="$DEBS/archives:/var/cache/apt/archives" \
 	-D "$DIR/life" -b >"$DIR/nspawn" 2>&1 </dev/null
 cat "$DIR/life/log"
 failures=$((failures + $(grep -c '^not ok ' "$DIR/life/log")))

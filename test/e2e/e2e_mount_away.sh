@@ -94,10 +94,14 @@ SLEEP=$!
 until [ "$(readlink /proc/$SLEEP/fd/0)" = "$MNT/held" ]; do sleep 0.05; done
 kill -9 "$(mount_pid)"
 check "killed: its process is gone" gone
-check "killed: a call ends" ends "not connected" cat "$MNT/held"
+check "killed: a call ends" ends "not connected\|connection abort" cat "$MNT/held"
 check "it is unmounted, though a program has a file open" umount -l "$MNT"
 kill $SLEEP
 check "mounted again" mount_at "$MNT"
+kill -9 "$(mount_pid)"
+check "killed once more: its process is gone" gone
+check "another one takes its place" "$BIN/weka-mount" -o "key=$DIR/key" "$MOUNT_ADDRESS" "$MNT"
+is "which is one mount" 1 "$(grep -c " $MNT " /proc/mounts)"
 is "and all is there" held "$(cat "$MNT/held")"
 check "ended by a signal" kill -TERM "$(mount_pid)"
 check "it unmounts itself" gone

@@ -21,7 +21,8 @@ of_store() { ctl --json status | python3 -c "import json, sys; s = json.load(sys
 before=$(of_store)
 
 kills() { # NAME NUMBER ADDRESS: in the background; its process in $KILLS
-	python3 test/e2e/mount_kills.py "$MNT-$1-" $((MOUNT_KILLS / 2)) 2 $((SEED * 100 + $2)) "$BIN/weka-mount" -f \
+	python3 test/e2e/mount_kills.py "$MNT-$1-" $((MOUNT_KILLS / 2)) 2 $((SEED * 100 + $2)) \
+		"$BIN/wekactl --connect $SHM --key $DIR/key --json status" "$BIN/weka-mount" -f \
 		-o "key=$DIR/key,timeout=300,threads=2" "$3" >"$DIR/kills.$1" 2>&1 &
 	KILLS=$!
 }

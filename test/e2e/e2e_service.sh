@@ -230,6 +230,13 @@ if command -v systemd-analyze >/dev/null; then
 	is "and says nothing" "" "$(cat "$DIR/verify")"
 	check "and little that it might do without (at most 2.5 of 10)" systemd-analyze security --offline=true --threshold=25 "$UNIT"
 fi
+MOUNT_UNIT=$DIR/inst/lib/systemd/system/weka-mount@.service
+check "a unit of mounts names the program that is there" [ -x "$(sed -n 's/^ExecStart=\([^ ]*\) .*/\1/p' "$MOUNT_UNIT")" ]
+if command -v systemd-analyze >/dev/null; then
+	is "systemd finds nothing wrong with it" "" "$(systemd-analyze verify --man=no "$MOUNT_UNIT" 2>&1)"
+	# A mount that others see leaves no room for settings that need a mount namespace.
+	check "nor much that it might do without (at most 4.5)" systemd-analyze security --offline=true --threshold=45 "$MOUNT_UNIT"
+fi
 if command -v systemd-sysusers >/dev/null; then
 	check "nor with its user" systemd-sysusers --dry-run "$DIR/inst/lib/sysusers.d/weka.conf"
 fi

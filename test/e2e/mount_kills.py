@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: BSD-2-Clause-Patent
 """weka-mount is killed again and again while programs change files through it:
 
-    mount_kills.py MOUNT KILLS PROCESSES SEED COMMAND...
+    mount_kills.py MOUNT KILLS PROCESSES SEED STATUS COMMAND...
 
-COMMAND and a directory mount in the foreground; the directories are MOUNT1, MOUNT2, ...  Each program has a directory of its own
-and a model of what is in it.  A call that was cut off was made or was not made; all that returned
-before is there at the next mount.  The programs remove all at the end."""
+COMMAND and a directory mount in the foreground; the directories are MOUNT1, MOUNT2, ...  Each program
+has a directory of its own and a model of what is in it.  A call that was cut off was made or was not
+made; all that returned before is there at the next mount.  The programs remove all at the end.
+
+The appliance may still make a call that it has got when the process that sent it is gone.  So the next
+mount is used when STATUS, a command, says that the sessions of the one before have ended."""
 import ctypes
 import errno
+import json
 import mmap
 import os
 import random
@@ -45,7 +49,7 @@ class Program:
         self.where, self.shared = where, shared
         self.rand, self.home = random.Random(seed), f"p{seed}"
         self.model, self.pending = {}, None  # name: its content; the names that a call changes: before, after
-        self.root, self.number, self.counts = -1, 0, [0, 0, 0]
+        self.root, self.number, self.counts, self.cut_off = -1, 0, [0, 0, 0], None
 
     # ---- one mount after the other ----
     def attach(self):
@@ -69,6 +73,7 @@ class Program:
             if seen not in (before, after):
                 raise Wrong(f"a call was cut off; {short(before)} is {short(seen)}, not {short(after)}")
             self.model.update(seen)
+            self.cut_off = before, after, seen == after
             self.counts[1 + (seen == after and after != before)] += 1
             self.pending = None
 
@@ -86,6 +91,19 @@ class Program:
             return os.pread(fd, 2 * SIZE_MAX, 0)
         finally:
             os.close(fd)
+
+    def compare(self, name, got, want, what):
+        if got == want:
+            return
+        text = f"{name} after {what}: {short({name: got})}, not {short({name: want})}"
+        if isinstance(got, bytes) and isinstance(want, bytes):
+            differ = [i for i in range(min(len(got), len(want))) if got[i] != want[i]]
+            text += f"; {len(differ)} differ, from {differ[:1]} to {differ[-1:]}"
+        if self.cut_off:
+            before, after, made = self.cut_off
+            text += f"; the last call that was cut off: {short(before)} to {short(after)}, {'' if made else 'not '}made"
+            text += f"; these are its bytes: {got == after.get(name)}"
+        raise Wrong(text)
 
     # ---- calls ----
     def changes(self, after, call, *args, **kwargs):
@@ -113,8 +131,7 @@ class Program:
             self.changes({name: data[:size]}, os.ftruncate, fd, size)
         elif kind == "unlink":  # the bytes stay while the file is open
             self.changes({name: None}, os.unlink, name, dir_fd=self.root)
-        if os.pread(fd, 2 * SIZE_MAX, 0) != (self.model[name] if kind != "unlink" else data):
-            raise Wrong(f"{name} has other bytes after {kind}")
+        self.compare(name, os.pread(fd, 2 * SIZE_MAX, 0), self.model[name] if kind != "unlink" else data, kind)
 
     def turn(self):
         name, other = (f"f{self.rand.randrange(6)}" for _ in range(2))
@@ -147,8 +164,7 @@ class Program:
         if sorted(os.listdir(self.root)) != sorted(names):
             raise Wrong(f"there are {sorted(os.listdir(self.root))}, not {sorted(names)}")
         for name, here in names.items():
-            if self.content(name) != here:
-                raise Wrong(f"{name} has other bytes")
+            self.compare(name, self.content(name), here, "mount")
 
     def clean(self):
         self.verify()
@@ -189,6 +205,18 @@ def mounted(command, where, number):
             time.sleep(0.001)
 
 
+def wait_for_end(status, process, transport):
+    """Waits until the appliance has no session of a process that has ended."""
+    while True:
+        got = subprocess.run(status, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        if got.returncode == 0:
+            clients = json.loads(got.stdout)["clients"]
+            own = f", process {process.pid}"
+            if not any(c["peer"].endswith(own) or c["transport"] == transport == "tcp" for c in clients):
+                return
+        time.sleep(0.005)
+
+
 def unmounted(process, where, number):
     process.kill()
     process.wait()
@@ -214,7 +242,7 @@ def program(where, shared, seed):
     os._exit(0)
 
 
-def main(where, kills, processes, seed, *command):
+def main(where, kills, processes, seed, status, *command):
     rand, shared, children = random.Random(int(seed)), Shared(), []
     process = mounted(command, where, 1)
     for i in range(int(processes)):
@@ -224,6 +252,7 @@ def main(where, kills, processes, seed, *command):
         shared.say(number)
         time.sleep(rand.random() ** 2 * 0.2)
         unmounted(process, where, number)
+        wait_for_end(status.split(), process, command[-1].split(":")[0])
         process = mounted(command, where, number + 1)
     shared.say(int(kills) + 1, 1)
     bad = any([os.waitpid(child, 0)[1] for child in children])
