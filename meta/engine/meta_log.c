@@ -35,6 +35,9 @@
  *      wait for that drive's flush, since its data is lost anyway: an operation whose data was not
  *      flushed there ends with -EIO.  So the fate of each gathered record is decided, even if the
  *      store can make no more changes [test_meta_dead:log_goes_on_with_one_copy_and_says_so].
+ * (11) In a store of two copies no block is written while the loss of a drive is not recorded: its
+ *      records may name data that the drive missed, and a mount would replay them though the drive
+ *      is back [test_meta_pair_moves:cut_before_a_loss_is_recorded_leaves_two_copies].
  */
 #include "meta/engine/meta_fresh.h"
 #include "meta/engine/meta_lend.h"
@@ -121,7 +124,7 @@ bool meta__log_lives(const struct meta *m)
 
 void meta__log_fail(struct meta *m)
 {
-	m->log->broken |= !m->dead;
+	m->log->broken |= !m->dead || m->losing;
 }
 
 /* (10) */
@@ -362,11 +365,21 @@ bool meta__log_full(const struct meta *m, uint32_t bytes)
 
 /* ---- sending --------------------------------------------------------------- */
 
+static wk_cold void no_copy(struct meta *m)
+{
+	m->log->broken = true; /* (10) */
+	meta__error(m, "the log has no copy on a drive that serves");
+	meta__fail(m);
+}
+
+/* (11): later, if a loss is not recorded yet. */
 static void block_write(struct meta *m, struct log_block *b)
 {
 	ASSERT(b->state == LOG_FLUSHING); /* (2) */
 	ASSERT(b->flushing == 0);
 	ASSERT(b->at + blocks_of(b->bytes) <= m->zones->geo.zone_end);
+	if (unlikely(m->losing))
+		return;
 	b->state = LOG_WRITING;
 	for (uint32_t i = 0; i < META__LOG_COPIES; i++) {
 		struct meta_io *io = &b->write[i].io;
@@ -378,9 +391,13 @@ static void block_write(struct meta *m, struct log_block *b)
 		io->drive = META_BADDR_DRIVE(baddr);
 		io->block = META_BADDR_BLOCK(baddr);
 		io->nblocks = blocks_of(b->bytes);
+		if (m->copies > 1 && !meta__drive_reads(m, io->drive))
+			continue; /* meta_pair.c (4) */
 		b->writing++;
 		meta__io_want(m, &b->write[i]);
 	}
+	if (unlikely(b->writing == 0))
+		no_copy(m);
 }
 
 /* Flushes the drives with data that the block's records name (2). */
@@ -640,7 +657,15 @@ static bool does_without(struct meta *m, const struct log_block *b, const struct
 
 void meta__log_recorded(struct meta *m)
 {
+	const struct meta__log *l = m->log;
+
 	ASSERT(!m->losing);
+	for (uint64_t seq = l->durable + 1; seq < l->next && meta__log_lives(m); seq++) {
+		struct log_block *b = block_of(m->log, seq);
+
+		if (b->state == LOG_FLUSHING && b->flushing == 0)
+			block_write(m, b);
+	}
 	advance_durable(m);
 }
 

@@ -338,3 +338,62 @@ Test(meta_pair_moves, roots_of_several_zones_are_moved_once)
 		rig_end(&r);
 	}
 }
+
+/* The power failed while writes to a drive did; it comes back, and serves unless the others say that
+ * it is lost.  Then another one is lost: all that was seen in between is still there. */
+static void another_is_lost(uint32_t drive, uint32_t other)
+{
+	rig_power_cut(&r);
+	r.failing = r.bad_writes = 0;
+	r.dies_at = 0;
+	cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
+	all_is_there();
+	if (stat_of(drive).lost || stat_of(drive).gone)
+		return;
+	rig_power_cut(&r);
+	wreck(other);
+	cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
+	all_is_there();
+}
+
+Test(meta_pair_moves, cut_before_a_loss_is_recorded_leaves_two_copies)
+{
+	for (uint64_t seed = 1; seed <= 300; seed++) {
+		const uint32_t drive = (uint32_t)(seed % 3);
+
+		store(seed, 3, seed / 3 % 2);
+		put_some(30);
+		r.failing = 1u << drive;
+		r.dies_at = r.writes + 1 + rand_below(&r.rand, 60);
+		r.cut_at = r.dies_at + rand_below(&r.rand, 16);
+		for (uint32_t n = 0; n < 100 && !r.cut; n++)
+			(void)put((uint32_t)rand_below(&r.rand, FILES));
+		cr_assert(r.cut);
+		another_is_lost(drive, (drive + 1 + (uint32_t)(seed % 2)) % 3);
+		rig_end(&r);
+	}
+}
+
+/* The loss is recorded when the change of the set that runs has ended. */
+Test(meta_pair_moves, checkpoint_is_cut_before_a_loss_is_recorded)
+{
+	for (uint64_t seed = 1; seed <= 120; seed++) {
+		const uint32_t drive = (uint32_t)(seed % 3);
+		uint32_t added;
+
+		store(seed, 3, seed / 3 % 2);
+		put_some(30);
+		rig_idle(&r);
+		added = rig_drive(&r, 4 * DRIVE_BYTES, true);
+		cr_assert_eq(meta_drive_add(r.m, &r.conf.drive[added]), 0);
+		meta__ckpt_want(r.m);
+		r.failing = 1u << drive;
+		r.dies_at = r.writes + 1;
+		for (uint32_t n = 0; n < 1000 && !r.m->losing; n++)
+			(void)rig_step(&r);
+		for (uint32_t n = 0; n < seed % 40 && r.m->losing; n++)
+			(void)rig_step(&r);
+		another_is_lost(drive, (drive + 1 + (uint32_t)(seed % 2)) % 3);
+		rig_end(&r);
+	}
+}
