@@ -210,15 +210,34 @@ static const struct meta_set *newest_set(const struct app_found *found, uint32_t
 	return newest;
 }
 
-/* The store does not want back what it counts as lost: such a drive may not know that. */
+/* ... that a drive of the same store names. */
+static const struct meta_set *newest_of_store(const struct app_found *found, uint32_t count,
+					      const struct app_found *of)
+{
+	const struct meta_set *newest = &of->set;
+
+	ASSERT(of->kind == APP_FOUND_STORE);
+	for (uint32_t i = 0; i < count; i++)
+		if (found[i].set.ndrives && found[i].set.number > newest->number &&
+		    memcmp(found[i].uuid, of->uuid, sizeof(of->uuid)) == 0)
+			newest = &found[i].set;
+	return newest;
+}
+
+/* The store does not want back what it counts as lost: such a drive may not know that.  Another
+ * store's drive, given by mistake, says nothing of this one's. */
 static void find_lost(struct app_found *found, uint32_t count)
 {
-	const struct meta_set *set = newest_set(found, count);
-
 	ASSERT(count <= META_DRIVES_MAX);
-	for (uint32_t i = 0; set && i < count; i++)
-		if (found[i].kind == APP_FOUND_STORE && found[i].place < set->ndrives)
+	for (uint32_t i = 0; i < count; i++) {
+		const struct meta_set *set;
+
+		if (found[i].kind != APP_FOUND_STORE)
+			continue;
+		set = newest_of_store(found, count, &found[i]);
+		if (found[i].place < set->ndrives)
 			found[i].gone |= set->lost[found[i].place] || set->gone[found[i].place];
+	}
 }
 
 static uint32_t rank(const struct app_found *f)
@@ -449,8 +468,8 @@ int app_drives_sort_without(struct nvme_drive **drive, char (*name)[APP_CONF_TEX
 	if (err)
 		return err;
 	find_lost(found, *count);
-	missing->copies = newest_set(found, *count) ? newest_set(found, *count)->copies : 1;
 	drop_gone(drive, name, found, count, *missing->allow || may_be_lost(found, *count));
+	missing->copies = newest_set(found, *count) ? newest_set(found, *count)->copies : 1;
 	for (uint32_t i = 0; i < *count && !err; i++)
 		if (found[i].kind == APP_FOUND_STORE)
 			err = app_drive_prove(drive[i], &found[i]);

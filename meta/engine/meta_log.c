@@ -365,13 +365,6 @@ bool meta__log_full(const struct meta *m, uint32_t bytes)
 
 /* ---- sending --------------------------------------------------------------- */
 
-static wk_cold void no_copy(struct meta *m)
-{
-	m->log->broken = true; /* (10) */
-	meta__error(m, "the log has no copy on a drive that serves");
-	meta__fail(m);
-}
-
 /* (11): later, if a loss is not recorded yet. */
 static void block_write(struct meta *m, struct log_block *b)
 {
@@ -396,8 +389,11 @@ static void block_write(struct meta *m, struct log_block *b)
 		b->writing++;
 		meta__io_want(m, &b->write[i]);
 	}
-	if (unlikely(b->writing == 0))
-		no_copy(m);
+	if (unlikely(b->writing == 0)) {
+		m->log->broken = true; /* (10) */
+		meta__error(m, "the log has no copy on a drive that serves");
+		meta__fail(m);
+	}
 }
 
 /* Flushes the drives with data that the block's records name (2). */

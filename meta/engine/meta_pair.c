@@ -21,9 +21,10 @@
  *      twin which does not name it back belongs to an empty zone
  *      [test_meta_pair:power_cuts_while_pairs_are_opened].
  *  (3) A write to a pair has been done when it is on both drives, or on one while the other drive
- *      is LOST or about to be.  Until the superblocks of all other drives name a loss, no log block
- *      is written or counts as durable (meta_log.c (11)), and no root is written (meta_ckpt.c (10)).
- *      So no change that a client or a later mount sees depends on a drive that missed it
+ *      is LOST or about to be.  Until the superblocks of all other drives name a loss, no log
+ *      block is written or counts as durable (meta_log.c (11)), and no root is written
+ *      (meta_ckpt.c (10)).  So no change that a client or a later mount sees depends on a drive
+ *      that missed it
  *      [test_meta_pair:death_and_power_cuts_lose_nothing].
  *  (4) A drive that is lost is never read or written again, whatever it answers, and at most one
  *      is lost at a time: if another fails before the first is GONE, the store takes no more

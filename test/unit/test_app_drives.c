@@ -146,3 +146,32 @@ Test(app_drives, where_no_other_has_a_store_one_that_cannot_be_read_is_named)
 	cr_assert_eq(count, DRIVES);
 	cr_assert(drive[0] && drive[1]);
 }
+
+/* It was taken out of another store, which has lost the drive whose place is that of ours. */
+Test(app_drives, what_another_store_has_lost_is_not_lost)
+{
+	struct meta__super s = { .uuid = "another",
+				 .drive = 1,
+				 .ndrives = 2,
+				 .nshards = 4,
+				 .zone_blocks = 64,
+				 .drive_nblocks = { NBLOCKS, NBLOCKS },
+				 .set = 9,
+				 .root_at = { META_BADDR(1, 1), META_BADDR(1, 9) },
+				 .drained = true,
+				 .copies = 2,
+				 .drive_state = { DRIVE_LOST, DRIVE_SERVES } };
+	static uint8_t block[META__BLOCK];
+	uint32_t stores;
+	int fd = open(path[1], O_WRONLY);
+
+	is_last_of(0, 1);
+	meta__super_build(&s, block);
+	cr_assert_eq(pwrite(fd, block, sizeof(block), 0), (ssize_t)sizeof(block));
+	close(fd);
+	cr_assert_eq(sorted(&stores), 2);
+	cr_assert_eq(stores, 2);
+	cr_assert_not_null(drive[0]);
+	cr_assert(strstr(name[0], path[0]));
+	cr_assert_not_null(drive[1]); /* by which the mount is refused */
+}

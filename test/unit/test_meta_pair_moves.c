@@ -339,8 +339,8 @@ Test(meta_pair_moves, roots_of_several_zones_are_moved_once)
 	}
 }
 
-/* The power failed while writes to a drive did; it comes back, and serves unless the others say that
- * it is lost.  Then another one is lost: all that was seen in between is still there. */
+/* The power failed while writes to a drive did; it comes back, and serves unless the others say
+ * that it is lost.  Then another one is lost: all that was seen in between is still there. */
 static void another_is_lost(uint32_t drive, uint32_t other)
 {
 	rig_power_cut(&r);
