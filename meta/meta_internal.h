@@ -145,6 +145,23 @@ void meta__io_want(struct meta *m, struct meta__io *x); /* queue it for meta_io_
 /* Takes an answer.  NULL: there is another one to come: meta_pair.c. */
 struct meta__io *meta__io_back(struct meta *m, struct meta_io *io);
 
+/* ---- the answer of a plan --------------------------------------------------------- */
+
+/* The answer of a plan, and of each function that it calls: one of these, or -errno, with which the
+ * operation ends.  Plans run again from their start.  No -errno is below -4095. */
+enum meta__answer {
+	/* Apply the transaction: the operation is over. */
+	META__DONE = 0,
+	/* Run again when the pages that it has asked for are here.  A reader or borrower gives the
+	 * operation to the store. */
+	META__MISSES = -5001,
+	/* Run again when frames, page blocks, log room or zones may be free, when readers have left
+	 * a shard, or when the set of drives is durable. */
+	META__NEEDS_ROOM = -5002,
+	/* Run again when a file has been trimmed. */
+	META__TRIMS = -5003,
+};
+
 /* ---- the store ------------------------------------------------------------------- */
 
 struct meta__frame;
@@ -385,7 +402,7 @@ static inline void meta__frame_seq_set(struct meta__frame *f, uint64_t seq)
 struct meta__frame *meta__cache_find(struct meta *m, uint64_t baddr);
 /* Read it, on behalf of op, which looks for key (op gets one more in op->misses; when the page is
  * here, meta__op_page_done() takes it off again), or of nobody: NULL, NULL.  0: wait for op->misses
- * to be 0.  -EBUSY: no frame can be had now, try again later.  -EIO: no such place. */
+ * to be 0.  META__NEEDS_ROOM: no frame can be had now.  -EIO: no such place. */
 int meta__cache_want(struct meta *m, uint32_t shard, uint32_t level, uint64_t baddr, uint64_t gen,
 		     struct meta_op *op, const struct meta_key *key);
 /* Frames that new dirty pages could take now, within the limit of dirty pages. */
@@ -400,7 +417,7 @@ uint64_t meta__leaf_room_blocks(const struct meta *m);
 #define META__CACHE_FRAMES_MIN 128u
 
 /* ---- meta_tree.c: on pages that are there -------------------------------------------
- * All lookups return -EAGAIN after having asked for the page that they miss (for tx->op). */
+ * All lookups return META__MISSES after having asked for the page that they miss (for tx->op). */
 
 /* For the walks of mount, collection and check: the content of a page, by the one page parser. */
 struct meta__page_look {
@@ -435,19 +452,19 @@ struct meta__mut {
 void meta__tx_begin(struct meta *m, struct meta_op *op);
 
 /* The value of key as the transaction sees it (its own changes included); it stays good until the
- * transaction ends.  0, -ENOENT, -EAGAIN (missed: asked for), -EIO, -EBUSY. */
+ * transaction ends.  0, -ENOENT, -EIO, or an answer of a plan. */
 int meta__tx_get(struct meta *m, uint32_t shard, const struct meta_key *key, const void **value,
 		 uint32_t *value_len);
 
 /* Finds the first record with key >= *key (in the tree, without the transaction's own changes).  It
  * reads no leaf without records up to `last`, so the result may be after `last`.  0 and *key, value
- * set; -ENOENT: none up to there; -EAGAIN, -EIO, -EBUSY.
+ * set; -ENOENT: none up to there; -EIO, or an answer of a plan.
  * Cheap if it continues after the last call in the same leaf. */
 int meta__tx_seek(struct meta *m, uint32_t shard, struct meta_key *key, const struct meta_key *last,
 		  const void **value, uint32_t *value_len);
 
 /* Want to put or delete; copies the value.  Also walks to the leaf, so that a miss shows now.
- * 0, -EAGAIN, -EIO, -EBUSY, -E2BIG (more than META__TX_RECORDS_MAX). */
+ * 0, -EIO, -E2BIG (more than META__TX_RECORDS_MAX), or an answer of a plan. */
 int meta__tx_put(struct meta *m, uint32_t shard, const struct meta_key *key, const void *value,
 		 uint32_t value_len);
 int meta__tx_del(struct meta *m, uint32_t shard, const struct meta_key *key);
@@ -462,8 +479,8 @@ uint64_t meta__tx_dir(struct meta *m, uint32_t shard);
 /* Notes the drives of this transaction's data, to be flushed before its log block. */
 void meta__tx_data(struct meta *m, const struct meta_run *runs, uint32_t nruns);
 
-/* Can it be applied now?  0, -EBUSY (frames, page blocks or log room are short: a checkpoint has
- * been asked for; try again later), -ENOSPC, -EROFS. */
+/* Can it be applied now?  0, META__NEEDS_ROOM (frames, page blocks or log room are short: a
+ * checkpoint has been asked for), -ENOSPC, -EROFS. */
 int meta__tx_ready(struct meta *m);
 bool meta__tx_splits(const struct meta *m); /* a leaf has no room for a put */
 /* Apply: cannot fail.  op->seen_seq becomes its log block's sequence.  Nothing to change: none. */
@@ -498,7 +515,7 @@ uint32_t meta__tx_wanted(const struct meta *m);
 /* Replay: apply one shard's part of a log record, as at run time but unlogged.  The caller sets
  * the shard's seq and counters right after a 0, in the same turn.  *away: changes that were left
  * out, since their leaf is on a missing drive, or below a page there.
- * 0, -EAGAIN (op waits), -EBUSY, -EIO. */
+ * 0, -EIO, or an answer of a plan. */
 int meta__tx_replay(struct meta *m, struct meta_op *op, const struct meta__mut *mut, uint32_t count,
 		    uint32_t *away);
 
@@ -585,8 +602,8 @@ struct meta__page_need {
 	uint32_t leaves, uppers; /* those above them: they have zones of their own */
 };
 uint32_t meta__page_room(struct meta *m); /* pages that can be taken at once      */
-/* Returns whether a change that needs these page addresses may continue: 0, -EBUSY, -ENOSPC
- * (never).  collects: it is collection's, and may use the reserve for that. */
+/* Returns whether a change that needs these page addresses may continue: 0, META__NEEDS_ROOM,
+ * -ENOSPC (never).  collects: it is collection's, and may use the reserve for that. */
 int meta__page_ready(struct meta *m, struct meta__page_need need, bool collects);
 /* -> baddr of 4 blocks; ASSERTs room. */
 uint64_t meta__page_take(struct meta *m, uint32_t level);
@@ -600,8 +617,8 @@ void meta__data_applied(struct meta *m, const struct meta_run *runs, uint32_t nr
 void meta__data_dropped(struct meta *m, const struct meta_run *runs, uint32_t nruns);
 /* Are these runs whole, inside one data zone each, and allocated?  For plans: -EINVAL if not. */
 int meta__data_check(const struct meta *m, const struct meta_run *runs, uint32_t nruns);
-/* For operations that make a store fuller (not deletion, not what frees): 0, -ENOSPC, or -EBUSY:
- * collection or a checkpoint will free zones. */
+/* For operations that make a store fuller (not deletion, nor others that free): 0, -ENOSPC, or
+ * META__NEEDS_ROOM: collection or a checkpoint will free zones. */
 int meta__space_ok(const struct meta *m);
 /* Returns the live blocks that have no place on the drives that serve: even when all that is dead
  * there has been collected (packed), or if nothing is.  0: there is room for all that must move. */
@@ -684,8 +701,7 @@ int meta__plan_mkroot(struct meta *m, struct meta_op *op); /* meta_dir.c: direct
 int meta__plan_replay(struct meta *m, struct meta_op *op); /* meta_replay.c */
 /* meta_orphan.c: replay is over; any shard may hold ORPHAN records. */
 void meta__ops_mounted(struct meta *m);
-/* Plans return 0: over (apply the transaction), -EAGAIN: missed, -EBUSY: later, -EINPROGRESS: run
- * again after a file has been trimmed, else the status. */
+/* Plans: enum meta__answer, or -errno, with which the operation ends. */
 /* meta_touch.c: dirties the page in keeps.touch, if it is still there. */
 int meta__plan_touch(struct meta *m, struct meta_op *op);
 int meta__plan_gc_find(struct meta *m, struct meta_op *op); /* meta_gc_find.c */
@@ -697,8 +713,8 @@ int meta__plan_twice(struct meta *m, struct meta_op *op);
 bool meta__ops_stalled(const struct meta *m); /* some wait for room */
 /* A reader's plan.  False: it saw too little for one. */
 must_check bool meta__op_try(struct meta *m, struct meta_op *op);
-/* A borrower's change.  0: it is over, and made if op->status is 0; -EBUSY: not now; -EAGAIN: it is
- * the store's. */
+/* A borrower's change.  0: it is over, and made if op->status is 0; META__NEEDS_ROOM: not now;
+ * META__MISSES: only the store can make it. */
 must_check int meta__op_change(struct meta *m, struct meta_op *op);
 /* Settles the blocks that came with it: in the tree, or freed. */
 void meta__op_settle_made(struct meta *m, struct meta_op *op);

@@ -220,11 +220,11 @@ static uint64_t places_for_data(const struct meta *m)
 int meta__space_ok(const struct meta *m)
 {
 	if (meta__groups_free(m) < meta__zone_reserve(m, false))
-		return m->above->collection_hopes(m) ? -EBUSY : -ENOSPC;
+		return m->above->collection_hopes(m) ? META__NEEDS_ROOM : -ENOSPC;
 	if (m->conf.spare_drives == 0 || (m->zones->live_blocks <= places_for_data(m) &&
 					  zones_for_others(m) <= meta__groups_total(m)))
 		return 0;
-	return meta__orphans_waiting(m) ? -EBUSY : -ENOSPC; /* (9): the index has grown */
+	return meta__orphans_waiting(m) ? META__NEEDS_ROOM : -ENOSPC; /* (9): the index has grown */
 }
 
 uint64_t meta__room_short(const struct meta *m, bool packed)
@@ -488,12 +488,12 @@ int meta__page_ready(struct meta *m, struct meta__page_need need, bool collects)
 	if (pages == 0)
 		return 0;
 	if (reach >= pages + (collects ? 0 : pages_kept(m)))
-		return page_room_is(m, need) ? 0 : -EBUSY;
+		return page_room_is(m, need) ? 0 : META__NEEDS_ROOM;
 	if (!z->coming && list_empty(&z->leaving) && (collects || !m->above->collection_hopes(m)))
 		return -ENOSPC;
 	if (collects || !m->above->collection_busy(m))
 		meta__ckpt_want(m); /* zones are dead, or their pages have been moved */
-	return -EBUSY;
+	return META__NEEDS_ROOM;
 }
 
 uint64_t meta__page_take(struct meta *m, uint32_t level)

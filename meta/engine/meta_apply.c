@@ -96,14 +96,14 @@ int meta__tx_ready(struct meta *m)
 		return -E2BIG;
 	}
 	if (unlikely(m->share) && !shards_taken(m))
-		return -EBUSY;
+		return META__NEEDS_ROOM;
 	if (need > meta__cache_room(m) ||
 	    (need > meta__cache_available(m) && !meta__cache_clear(m, need))) {
 		meta__ckpt_make_room(m, need);
-		return -EBUSY;
+		return META__NEEDS_ROOM;
 	}
 	if (need > meta__cache_available(m))
-		return -EBUSY; /* soon */
+		return META__NEEDS_ROOM; /* soon */
 	err = meta__page_ready(m, pages,
 			       (int)tx->op->type == META__OP_TOUCH ||
 				       (int)tx->op->type == META__OP_GC_MOVE);
@@ -116,7 +116,7 @@ int meta__tx_ready(struct meta *m)
 		if (!meta__log_room(m, bytes)) {
 			if (meta__log_full(m, bytes))
 				meta__ckpt_want(m);
-			return -EBUSY; /* blocks of it are on their way */
+			return META__NEEDS_ROOM; /* blocks of it are on their way */
 		}
 	}
 	return 0;
@@ -296,12 +296,12 @@ int meta__tx_replay(struct meta *m, struct meta_op *op, const struct meta__mut *
 	*away = 0;
 	for (uint32_t i = 0; i < count; i++) {
 		err = want_if_here(m, &mut[i], away);
-		if (err == -EAGAIN)
+		if (err == META__MISSES)
 			miss = err; /* continue: all missing pages are requested together */
 		else if (err)
 			break;
 	}
-	if (!err || err == -EAGAIN)
+	if (!err || err == META__MISSES)
 		err = miss;
 	if (!err)
 		err = meta__tx_ready(m);

@@ -104,14 +104,16 @@ int meta__borrow_ready(struct meta *m)
 	DASSERT(m->home);
 	DASSERT(tx->logged);
 	if (tx->nmut == 0 || tx->nshard != 1 || tx->touch || m->shard[shard].turn != m->turn)
-		return -EAGAIN;
+		return META__MISSES;
 	if (!records_ok(tx) || !leaves_ok(m, shard) ||
 	    meta__log_record_bytes(tx->mut, tx->nmut) > META__MADE_BYTES)
-		return -EAGAIN;
+		return META__MISSES;
 	need = meta__tx_pages(m);
 	if (need.leaves + need.uppers > META__MADE_PAGES)
-		return -EAGAIN;
-	return blanks_left(m, 0) >= need.leaves && blanks_left(m, 1) >= need.uppers ? 0 : -EBUSY;
+		return META__MISSES;
+	if (blanks_left(m, 0) >= need.leaves && blanks_left(m, 1) >= need.uppers)
+		return 0;
+	return META__NEEDS_ROOM;
 }
 
 /* ---- being made -------------------- */

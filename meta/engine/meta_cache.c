@@ -571,7 +571,7 @@ static int wait_for(struct meta *m, struct meta__frame *f, struct meta_op *op,
 			return 0;
 	l = list_pop_front(&c->waiters_free);
 	if (!l) /* it runs again when one of its other pages is here, or soon */
-		return op->misses > 0 ? 0 : -EBUSY;
+		return op->misses > 0 ? 0 : META__NEEDS_ROOM;
 	list_entry(l, struct meta__waiter, link)->op = op;
 	list_entry(l, struct meta__waiter, link)->key = *key;
 	list_push_back(&f->waiters, l);
@@ -635,18 +635,18 @@ int meta__cache_want(struct meta *m, uint32_t shard, uint32_t level, uint64_t ba
 	if (c->count[FRAME_READING] + c->fresh_count >= reading_max(c)) {
 		/* (3); a page that no waiter came back for is kept no longer */
 		if (list_empty(&c->fresh))
-			return -EBUSY;
+			return META__NEEDS_ROOM;
 		meta__frame_unfresh(c, list_entry(c->fresh.next, struct meta__frame, link));
 	}
 	if (unlikely(c->shared) && free_now(c) <= max_u32(c->want, c->wanted)) {
 		if (could_be_free(c) <= c->want)
 			meta__ckpt_want(m);
-		return -EBUSY;
+		return META__NEEDS_ROOM;
 	}
 	f = meta__frame_get(m);
 	if (!f) {
 		meta__ckpt_want(m); /* all pages that are not dirty are in use by this plan: (5) */
-		return -EBUSY;
+		return META__NEEDS_ROOM;
 	}
 
 	describe(f, shard, level, baddr, gen);
@@ -657,7 +657,7 @@ int meta__cache_want(struct meta *m, uint32_t shard, uint32_t level, uint64_t ba
 	}
 	if (wait_for(m, f, op, key)) {
 		list_push_front(&c->free, &f->link);
-		return -EBUSY;
+		return META__NEEDS_ROOM;
 	}
 	meta__frame_state_set(c, f, FRAME_READING);
 	meta__frame_insert(c, f);

@@ -106,8 +106,8 @@ uint64_t meta__lend_log_bytes(const struct meta *m);
 
 /* Begins a new loan of the shard. */
 void meta__borrow_begin(struct meta *m, uint32_t shard);
-/* The transaction can be made here, in `made`: 0.  -EBUSY: when the store has given more blanks.
- * -EAGAIN: it is the store's. */
+/* The transaction can be made here, in `made`: 0.  META__NEEDS_ROOM: when the store has given more
+ * blanks.  META__MISSES: only the store can make it. */
 must_check int meta__borrow_ready(struct meta *m);
 /* Its log record; the counters have moved. */
 void meta__borrow_log(struct meta *m);

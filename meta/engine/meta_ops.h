@@ -84,7 +84,7 @@ struct meta__dead {
 	struct meta__inode orphan;
 };
 
-/* -EBUSY: whose operations wait for room; those of drives wait for superblocks. */
+/* META__NEEDS_ROOM: the lists of operations that wait; those of drives wait for superblocks. */
 enum meta__stall {
 	META__STALL_OWN,
 	META__STALL_READS,
@@ -95,7 +95,7 @@ enum meta__stall {
 
 struct meta__ops {
 	struct list ready; /* their pages are here                                  */
-	struct list stalled[META__STALLS]; /* -EBUSY; in order of arrival */
+	struct list stalled[META__STALLS]; /* META__NEEDS_ROOM; in order of arrival */
 	struct list held;      /* not begun: too many at once, or one runs alone        */
 	struct list trimming;  /* wait until a file is trimmed                          */
 	struct list leaving;   /* wait until readers have left their shards, op->epoch  */

@@ -83,10 +83,10 @@ static inline bool meta__may_look(struct meta *m, uint32_t shard)
 	return likely(!m->share) || likely(!m->share->away[shard]) || meta__lend_home(m, shard);
 }
 
-/* Status of a plan that may not continue. */
+/* The answer of a plan that may not look at a shard now. */
 static inline int meta__later(const struct meta *m)
 {
-	return m->home ? -EAGAIN : -EBUSY;
+	return m->home ? META__MISSES : META__NEEDS_ROOM;
 }
 
 #endif

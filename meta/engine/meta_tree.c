@@ -88,7 +88,7 @@ int meta__tree_walk(struct meta *m, struct meta_op *op, uint32_t shard, const st
 		if (!f) {
 			int err = meta__cache_want(m, shard, l, baddr, gen, op, key);
 
-			return err ? err : -EAGAIN;
+			return err ? err : META__MISSES;
 		}
 		if (unlikely(f->shard != shard || f->gen != gen || f->level != l))
 			return wrong_page(m, f, shard, l);
@@ -196,7 +196,7 @@ int meta__tree_leaf_again(struct meta *m, uint32_t shard, const struct meta_key 
 
 	do
 		err = meta__tree_leaf(m, NULL, shard, key, out);
-	while (unlikely(m->home) && err == -EAGAIN);
+	while (unlikely(m->home) && err == META__MISSES);
 	return err;
 }
 
@@ -241,7 +241,7 @@ static void walk_again(struct meta *m, uint32_t shard, const struct meta_key *ke
 
 	do /* a borrower's search may end early: meta_cache.c (10) */
 		err = meta__tree_walk(m, NULL, shard, key, level, path);
-	while (unlikely(m->home) && err == -EAGAIN);
+	while (unlikely(m->home) && err == META__MISSES);
 	/* meta_tx.c (1) */
 	ASSERT(err == 0 || (err == -ENOENT && m->shard[shard].height == 0));
 }

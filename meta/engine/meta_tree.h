@@ -145,12 +145,12 @@ bool meta__named_holds(const struct meta__frame *f, uint32_t pos, uint32_t shard
 
 /* ---- meta_tree.c ------------------------------------------------------------------- */
 
-/* Walks to the page at `level` that has key.  0; -ENOENT: the tree is lower than that; -EAGAIN:
- * missing pages were requested for op; -EBUSY; -EIO. */
+/* Walks to the page at `level` that has key.  0; -ENOENT: the tree is lower than that; -EIO; or an
+ * answer of a plan. */
 must_check int meta__tree_walk(struct meta *m, struct meta_op *op, uint32_t shard,
 			       const struct meta_key *key, uint32_t level, struct meta__path *path);
-/* Is the page at `level` for key the one at baddr?  1, and of which generation; 0; -EAGAIN, -EIO,
- * -EBUSY of the pages above it: it is not read itself. */
+/* Is the page at `level` for key the one at baddr?  1, and of which generation; 0; META__MISSES,
+ * -EIO, META__NEEDS_ROOM of the pages above it: it is not read itself. */
 must_check int meta__tree_names(struct meta *m, struct meta_op *op, uint32_t shard,
 				const struct meta_key *key, uint32_t level, uint64_t baddr,
 				uint64_t *gen);

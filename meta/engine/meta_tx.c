@@ -3,7 +3,7 @@
  * The transaction: a plan's reads, and the changes that it wants.  There is one at a time.
  *
  *   meta__tx_begin -> get, seek, put, del ... -> meta__tx_ready -> meta__tx_apply
- *        ^                     | -EAGAIN: a page is missing            |
+ *        ^                     | META__MISSES: a page is missing       |
  *        +---------------------+   (the plan runs again later)         +-> one log record,
  *                                                                          pages dirty
  * Invariants:
@@ -271,7 +271,7 @@ static int seek_to(struct meta *m, uint32_t shard, struct meta_key *key,
 	/* No leaf is empty: the record is in the leaf of key or in the next one. */
 	for (uint32_t leaves = 0; leaves < 2; leaves++) {
 		err = see_leaf(m, shard, key, last, &hint);
-		if (err == -EAGAIN && tx->seek_baddr && tx->seek_shard == shard)
+		if (err == META__MISSES && tx->seek_baddr && tx->seek_shard == shard)
 			meta__tree_ahead(m, shard, key,
 					 SEEK_AHEAD); /* it came from a leaf before */
 		if (err)
@@ -391,7 +391,7 @@ static int change_leaf(struct meta *m, uint32_t shard, const struct meta_key *ke
 		return err;
 	/* Only open to us: nothing of it is ours to write, not even counts. */
 	if (unlikely(m->home) && m->shard[shard].turn != m->turn)
-		return -EAGAIN;
+		return META__MISSES;
 	DASSERT(tx->nleaf < META__TX_RECORDS_MAX);
 	leaf = &tx->leaf[tx->nleaf++];
 	*leaf = (struct meta__tx_leaf){ .shard = shard }; /* of an empty tree: all keys */

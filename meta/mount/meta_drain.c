@@ -268,12 +268,12 @@ int meta__plan_drive(struct meta *m, struct meta_op *op)
 
 	ASSERT(!meta__op_is_own(op));
 	if (m->boot->adding)
-		return -EBUSY;
+		return META__NEEDS_ROOM;
 	if (op->keeps.user.drive_asked)
-		return m->boot->drain_status;
+		return m->boot->drain_status == -EAGAIN ? META__NEEDS_ROOM : m->boot->drain_status;
 	op->keeps.user.drive_asked = true;
 	err = op->flags & META_UNDRAIN ? meta_drive_undrain(m, drive) : meta_drive_drain(m, drive);
-	return err ? err : -EBUSY;
+	return err && err != -EBUSY ? err : META__NEEDS_ROOM;
 }
 
 /* ---- roots that move (3) ------------------------------------------------------------------- */

@@ -8,8 +8,8 @@
  *        v      misses                  all read                     v
  *       run <------------> (pages) -------------------> ready ---> run (in meta_op_poll)
  *        |  \
- *        |   `-- -EBUSY --> stalled ---- meta__ops_turn() ----> run
- *        |   `-- -EINPROGRESS --> trimming -- a file was trimmed --> ready
+ *        |   `-- NEEDS_ROOM --> stalled -- meta__ops_turn() --> run
+ *        |   `-- TRIMS --> trimming -- a file was trimmed --> ready
  *        v
  *   apply, over --> durable (until its record is) --> handed back
  *
@@ -221,17 +221,17 @@ static bool run(struct meta *m, struct meta_op *op)
 
 	ASSERT(op->misses == 0);
 	rc = m->failed && is_change(op) ? -EROFS : plan_whole(m, op);
-	if (op->misses > 0 || rc == -EAGAIN)
+	if (op->misses > 0 || rc == META__MISSES)
 		return wait_pages(m, op); /* whatever rc says: it was not concluded from all */
 	if (rc == 0 && unlikely(op->flags & META_HOLD))
 		rc = meta__hold_ready(m, op);
 	if (rc == 0 && !(op->state & OP_NO_CHANGE))
 		rc = apply(m, op); /* the store's own too */
-	if (op->misses > 0 || rc == -EAGAIN)
+	if (op->misses > 0 || rc == META__MISSES)
 		return wait_pages(m, op);
-	if (rc == -EBUSY)
+	if (rc == META__NEEDS_ROOM)
 		return wait_room(m, op);
-	if (rc == -EINPROGRESS) {
+	if (rc == META__TRIMS) {
 		if (m->ops->alone == op)
 			m->ops->alone = NULL; /* it waits for others now */
 		return meta__op_wait_on(op, &m->ops->trimming);
@@ -382,7 +382,7 @@ bool meta__op_try(struct meta *m, struct meta_op *op)
 	m->ops->who = op->who;
 	meta__tx_begin(m, op);
 	rc = plan(m, op);
-	if (rc == -EAGAIN || rc == -EBUSY || rc == -EIO || m->cache->missed)
+	if (rc == META__MISSES || rc == META__NEEDS_ROOM || rc == -EIO || m->cache->missed)
 		return false;
 	ASSERT(op->misses == 0); /* a reader cannot wait */
 	op->status = rc;
@@ -399,15 +399,15 @@ int meta__op_change(struct meta *m, struct meta_op *op)
 	op->state = kind_of(m, op);
 	if (op->state & OP_NO_CHANGE || is_only_stores(m, op) || is_too_long(m, op) ||
 	    op->drives_failed)
-		return -EAGAIN;
+		return META__MISSES;
 	list_init(&op->link);
 	op->misses = 0;
 	op->reruns = 0;
 	memset(&op->keeps, 0, sizeof(op->keeps));
 	rc = plan_whole(m, op);
-	if (rc == -EAGAIN || rc == -EBUSY || rc == -EIO || rc == -EINPROGRESS || rc == -E2BIG ||
-	    m->cache->missed)
-		return -EAGAIN;
+	if (rc == META__MISSES || rc == META__NEEDS_ROOM || rc == META__TRIMS || rc == -EIO ||
+	    rc == -E2BIG || m->cache->missed)
+		return META__MISSES;
 	if (rc == 0) {
 		rc = meta__borrow_ready(m);
 		if (rc)

@@ -260,7 +260,7 @@ bool meta_reader_change(struct meta_reader *r, struct meta_op *op)
 	m->cache->missed = false;
 	m->cache->unseen = META_SHARDS_MAX;
 	op->made = m->made = made_take(r);
-	rc = m->made ? meta__op_change(m, op) : -EBUSY;
+	rc = m->made ? meta__op_change(m, op) : META__NEEDS_ROOM;
 	if (rc == 0) {
 		DASSERT(op->status || m->made->bytes == 0 || m->made->part.shard < m->nshards);
 		if (m->made->bytes > 0)
@@ -268,11 +268,11 @@ bool meta_reader_change(struct meta_reader *r, struct meta_op *op)
 			atomic_fetch_add_explicit(&r->row->made, 1, memory_order_release);
 		return true;
 	}
-	if (rc == -EBUSY && m->made) /* blanks, else records */
+	if (rc == META__NEEDS_ROOM && m->made) /* blanks, else records */
 		op->into = m->tx->shard[0].shard;
-	else if (rc != -EBUSY)
+	else if (rc != META__NEEDS_ROOM)
 		op->into = META_SHARDS_MAX;
-	op->unseen = rc == -EBUSY ? op->into : m->cache->unseen;
+	op->unseen = rc == META__NEEDS_ROOM ? op->into : m->cache->unseen;
 	meta_reader_made_end(r, op);
 	return false;
 }

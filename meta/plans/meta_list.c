@@ -162,7 +162,7 @@ static int entry_at(struct meta *m, struct meta_op *op, struct listing *l,
 
 	DASSERT(meta__key_class(key) == META__CLASS_NAME);
 	DASSERT(meta__key_dir(key) == l->dir);
-	if (rc == -EAGAIN && ++l->misses < META__LIST_MISSES)
+	if (rc == META__MISSES && ++l->misses < META__LIST_MISSES)
 		return 0; /* ask for the next ones too */
 	if (unlikely(rc == -ENODEV)) {
 		l->left_out = true;
@@ -243,7 +243,7 @@ static int list_dir(struct meta *m, struct meta_op *op, struct listing *l)
 	for (;;) {
 		int rc = list_names(m, op, l);
 
-		if (rc == -EAGAIN && !op->cookie.hash && !op->cookie.uniq) {
+		if (rc == META__MISSES && !op->cookie.hash && !op->cookie.uniq) {
 			l->misses++;
 			ask_for_parts(m, l);
 		}
@@ -278,7 +278,7 @@ static int go_on(struct meta_op *op)
 	DASSERT(op->list_count == 0);
 	op->reruns = 0;
 	op->keeps.user.list_steps = 0;
-	return -EAGAIN;
+	return META__MISSES;
 }
 
 /* Checks a client's cookie: without part i, it could be another directory's. */
@@ -331,10 +331,11 @@ int meta__plan_list(struct meta *m, struct meta_op *op)
 	l.left_out |= away;
 	rc = list_dir(m, op, &l);
 	op->keeps.user.list_steps = l.steps;
-	if (rc == -EBUSY && l.steps && !l.misses && op->keeps.user.list_waits++ >= META__LIST_WAITS)
+	if (rc == META__NEEDS_ROOM && l.steps && !l.misses &&
+	    op->keeps.user.list_waits++ >= META__LIST_WAITS)
 		rc = 0; /* its pages fill the cache: the next call continues */
 	if (rc || l.misses)
-		return rc ? rc : -EAGAIN;
+		return rc ? rc : META__MISSES;
 	if (op->list_count == 0 && l.full)
 		return -EINVAL; /* no room for one entry */
 	if (unlikely(l.end && l.left_out) && op->list_count == 0)

@@ -27,9 +27,9 @@
 /* Remembers a miss and continues; true: the plan ends here with rc. */
 static inline bool meta__stop(int rc, int *miss)
 {
-	if (rc == -EAGAIN)
+	if (rc == META__MISSES)
 		*miss = rc;
-	return rc != 0 && rc != -EAGAIN;
+	return rc != 0 && rc != META__MISSES;
 }
 
 /* As meta__tx_get() and meta__tx_seek(); they also count how far the plan came. */
@@ -38,7 +38,7 @@ static inline int meta__get(struct meta *m, uint32_t shard, const struct meta_ke
 {
 	int rc = meta__tx_get(m, shard, key, value, value_len);
 
-	m->ops->hits += rc != -EAGAIN;
+	m->ops->hits += rc != META__MISSES;
 	return rc;
 }
 
@@ -47,7 +47,7 @@ static inline int meta__seek(struct meta *m, uint32_t shard, struct meta_key *ke
 {
 	int rc = meta__tx_seek(m, shard, key, last, value, value_len);
 
-	m->ops->hits += rc != -EAGAIN;
+	m->ops->hits += rc != META__MISSES;
 	return rc;
 }
 

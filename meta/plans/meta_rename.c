@@ -255,7 +255,7 @@ int meta__plan_rename(struct meta *m, struct meta_op *op)
 	if (rc || miss)
 		return rc ? rc : miss;
 	if (a.last != META__LAST_NAME || b.last != META__LAST_NAME)
-		return -EINVAL; /* of the root too: -EBUSY says "later" here */
+		return -EINVAL; /* of the root, too */
 	rc = rename_check(op, &a, &b);
 	if (rc)
 		return rc < 0 ? rc : 0;

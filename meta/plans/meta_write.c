@@ -13,7 +13,7 @@
  *      byte, in its block, are zeros: the caller's promise
  *      [test_meta_write:what_cannot_be_is_refused_and_its_blocks_are_dead].
  *  (3) While chunks from trim_from on are being freed, none of them is written, and the file
- *      does not grow over them: such operations wait (-EINPROGRESS).
+ *      does not grow over them: such operations wait (META__TRIMS).
  */
 #include "meta/plans/meta_plan.h"
 
@@ -218,7 +218,7 @@ static int put_changed(struct meta *m, struct meta_op *op, struct meta__inode *i
 {
 	int rc = meta__file_changed(m, op, in);
 
-	DASSERT(miss == 0 || miss == -EAGAIN);
+	DASSERT(miss == 0 || miss == META__MISSES);
 	return rc ? rc : miss;
 }
 
@@ -282,7 +282,7 @@ int meta__plan_write(struct meta *m, struct meta_op *op)
 		return -EINVAL; /* (2) */
 	if (must_wait(&in, size) ||
 	    (in.flags & META__INODE_TRIMMING && (end - 1) / META_CHUNK_BLOCKS >= in.trim_from))
-		return -EINPROGRESS;
+		return META__TRIMS;
 	rc = meta__tail_find(m, &in, &old);
 	if (rc)
 		return rc;
@@ -399,12 +399,12 @@ int meta__plan_truncate(struct meta *m, struct meta_op *op)
 		if (has_block)
 			return -EINVAL;
 		if (must_wait(&in, op->size))
-			return -EINPROGRESS;
+			return META__TRIMS;
 		in.size = op->size;
 		m->ops->lengthens = true;
 	} else {
 		rc = truncate_down(m, op, &in);
-		if (rc && rc != -EAGAIN)
+		if (rc && rc != META__MISSES)
 			return rc;
 	}
 	return put_changed(m, op, &in, rc);

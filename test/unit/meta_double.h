@@ -155,7 +155,7 @@ int meta__page_ready(struct meta *m, struct meta__page_need need, bool collects)
 	if (need.leaves + need.uppers <= meta__page_room(m))
 		return 0;
 	meta__ckpt_want(m);
-	return -EBUSY;
+	return META__NEEDS_ROOM;
 }
 
 uint64_t meta__page_take(struct meta *m, uint32_t level)
@@ -529,12 +529,12 @@ static inline void d_step(void)
 /* A plan returned err.  Returns true if it could not continue yet and must run again. */
 static inline bool d_again(struct meta_op *op, int err)
 {
-	if (err != -EAGAIN && err != -EBUSY)
+	if (err != META__MISSES && err != META__NEEDS_ROOM)
 		return false;
 	for (uint32_t i = 0; i < 1000 && op->misses > 0; i++)
 		d_pump_one();
 	cr_assert_eq(op->misses, 0);
-	if (err == -EBUSY)
+	if (err == META__NEEDS_ROOM)
 		d_turn();
 	return true;
 }

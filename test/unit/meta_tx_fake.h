@@ -126,13 +126,13 @@ static int look(struct fake *f, uint32_t shard, const struct meta_key *key)
 
 	ASSERT(shard < SHARDS);
 	if (f->busy_at && --f->busy_at == 0)
-		return -EBUSY;
+		return META__NEEDS_ROOM;
 	if (f->page[page] || !f->miss_percent)
 		return 0;
 	ASSERT(f->waits < WAITS_MAX);
 	f->op->misses++;
 	f->wait[f->waits++] = (struct wait){ f->op, page };
-	return -EAGAIN;
+	return META__MISSES;
 }
 
 /* ---- the transaction ------------------------------------------------------------------------- */
@@ -280,7 +280,7 @@ int meta__tx_ready(struct meta *m)
 
 	if ((int)f->op->type == META__OP_FREE_ORPHAN && f->orphans)
 		return f->orphans;
-	return chance(f, f->busy_percent) ? -EBUSY : 0;
+	return chance(f, f->busy_percent) ? META__NEEDS_ROOM : 0;
 }
 
 /* It has no pages. */

@@ -224,7 +224,7 @@ Test(meta_cache, what_the_plan_of_now_looked_at_stays)
 		meta__cache_mark(&d.m, meta__cache_find(&d.m, baddr[i]));
 	}
 	for (; i < FRAMES + 9; i++)
-		refused += want(baddr[i], &op) == -EBUSY;
+		refused += want(baddr[i], &op) == META__NEEDS_ROOM;
 	cr_assert_eq(refused, 9);
 	cr_assert_eq(meta__cache_available(&d.m), 0);
 	meta__cache_plan(&d.m); /* the next plan looks at nothing yet */
@@ -250,7 +250,7 @@ Test(meta_cache, a_plan_that_looks_at_all_that_is_not_dirty_is_given_a_checkpoin
 		d_pump();
 		meta__cache_mark(&d.m, meta__cache_find(&d.m, baddr[i]));
 	}
-	cr_assert_eq(want(baddr[FRAMES / 2], &op), -EBUSY);
+	cr_assert_eq(want(baddr[FRAMES / 2], &op), META__NEEDS_ROOM);
 	meta__ckpt_turn(&d.m);
 	cr_assert(meta__ckpt_running(&d.m));
 	d_turn();

@@ -200,7 +200,7 @@ Test(meta_hold, a_file_that_is_being_trimmed_loses_its_name)
 {
 	for (uint32_t steps = 0; steps < 2; steps++) {
 		put_held("f", sizeof(bytes));
-		meta_fake_orphans(w, -EBUSY);
+		meta_fake_orphans(w, META__NEEDS_ROOM);
 		cr_assert_eq(sh_truncate(w, &h, 4096), 0);
 		cr_assert_eq(sh_unlink(w, "f"), 0);
 		if (steps)

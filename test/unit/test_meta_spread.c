@@ -57,7 +57,7 @@ static uint64_t stands_in(uint64_t dir, const char *name)
 		rc = meta__lookup(w->m, dir, name, (uint32_t)strlen(name), &at);
 		while (op.misses)
 			w->step(w);
-	} while (rc == -EAGAIN);
+	} while (rc == META__MISSES);
 	cr_assert_eq(rc, 0);
 	cr_assert(at.found, "%s", name);
 	return at.dir;
@@ -74,7 +74,7 @@ static struct meta__dir record_of(uint64_t dir)
 		rc = meta__dir_load(w->m, dir, &d);
 		while (op.misses)
 			w->step(w);
-	} while (rc == -EAGAIN);
+	} while (rc == META__MISSES);
 	cr_assert_eq(rc, 0);
 	return d;
 }
@@ -357,7 +357,7 @@ Test(meta_spread, nothing_is_made_in_one_that_goes)
 	char name[16];
 
 	fill("d", 0, 20);
-	meta_fake_orphans(w, -EBUSY);
+	meta_fake_orphans(w, META__NEEDS_ROOM);
 	cr_assert_eq(meta_world_run(w, &op), 0);
 	for (uint32_t i = 100; i < 140; i++) {
 		snprintf(name, sizeof(name), "f%u", i);

@@ -23,9 +23,9 @@ Test(meta_stall, collection_does_not_wait_behind_those_that_wait_for_it)
 
 	world = meta_world_fake(1, 0, 0);
 	touch.type = (enum meta_op_type)META__OP_TOUCH;
-	meta_fake_space(world, -EBUSY);
-	meta_fake_orphans(world, -EBUSY);
-	meta_fake_touch(world, -EBUSY);
+	meta_fake_space(world, META__NEEDS_ROOM);
+	meta_fake_orphans(world, META__NEEDS_ROOM);
+	meta_fake_touch(world, META__NEEDS_ROOM);
 	cr_assert(!meta_op_start(world->m, &orphan));
 	cr_assert(!meta_op_start(world->m, &make));
 	cr_assert(!meta_op_start(world->m, &touch));
@@ -56,7 +56,7 @@ Test(meta_stall, reads_do_not_wait_behind_a_drive_that_is_to_drain)
 	}
 	cr_assert_eq(waiting, 8);
 	meta_fake_busy(world, 0);
-	meta_fake_drive(world, -EBUSY);
+	meta_fake_drive(world, META__NEEDS_ROOM);
 	cr_assert(!meta_op_start(world->m, &drain));
 	for (int i = 0; i < 100; i++) {
 		world->step(world);

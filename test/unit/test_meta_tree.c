@@ -259,7 +259,7 @@ Test(meta_tree, touching_moves_a_page_and_keeps_its_records)
 	for (uint32_t level = 0; level < 2; level++) {
 		d_checkpoint();
 		meta__tx_begin(&d.m, &op);
-		while ((err = meta__tree_walk(&d.m, &op, 0, &key, level, &path)) == -EAGAIN)
+		while ((err = meta__tree_walk(&d.m, &op, 0, &key, level, &path)) == META__MISSES)
 			d_again(&op, err);
 		baddr = path.at[level].frame->baddr;
 		first = meta__page_first(path.at[level].frame->page);

@@ -338,7 +338,7 @@ Test(meta_tx, waits_for_log_blocks_in_flight_without_a_checkpoint)
 	begin();
 	put(0, 1, "a");
 	d.log_in_flight = true;
-	cr_assert_eq(meta__tx_ready(&d.m), -EBUSY);
+	cr_assert_eq(meta__tx_ready(&d.m), META__NEEDS_ROOM);
 	meta__ckpt_turn(&d.m);
 	cr_assert_not(meta__ckpt_running(&d.m));
 	d.log_in_flight = false;
@@ -353,7 +353,7 @@ Test(meta_tx, waits_when_the_log_or_pages_are_short_and_asks_for_a_checkpoint)
 	begin();
 	put(0, 1, "a");
 	d.log_full = true;
-	cr_assert_eq(meta__tx_ready(&d.m), -EBUSY);
+	cr_assert_eq(meta__tx_ready(&d.m), META__NEEDS_ROOM);
 	meta__ckpt_turn(&d.m);
 	cr_assert(meta__ckpt_running(&d.m));
 	d.log_full = false;
@@ -362,7 +362,7 @@ Test(meta_tx, waits_when_the_log_or_pages_are_short_and_asks_for_a_checkpoint)
 	d.pages_live = D_PAGES - 1;
 	begin();
 	put(1, 2, "a");
-	cr_assert_eq(meta__tx_ready(&d.m), -EBUSY);
+	cr_assert_eq(meta__tx_ready(&d.m), META__NEEDS_ROOM);
 	d.pages_live = live;
 	cr_assert_eq(meta__tx_ready(&d.m), 0);
 }
@@ -391,18 +391,18 @@ Test(meta_tx, counts_the_pages_that_it_may_make_dirty)
 
 	begin(); /* its path */
 	cr_assert_eq(meta__tx_put(&d.m, 0, &key, large, sizeof(large) - 1), 0);
-	cr_assert_eq(ready_with_pages(1), -EBUSY);
+	cr_assert_eq(ready_with_pages(1), META__NEEDS_ROOM);
 	cr_assert_eq(ready_with_pages(2), 0);
 	begin(); /* deletes that make its leaf sparse: one neighbour a level */
 	for (uint64_t i = 0; i < 16; i++)
 		del(0, i);
-	cr_assert_eq(ready_with_pages(3), -EBUSY);
+	cr_assert_eq(ready_with_pages(3), META__NEEDS_ROOM);
 	begin(); /* puts that do not fit */
 	for (uint64_t i = 0; i < 16; i++) {
 		key = meta__key(7, 3, META__CLASS_NAME, i + 2, META__KIND_NONE, 0);
 		cr_assert_eq(meta__tx_put(&d.m, 0, &key, large, sizeof(large)), 0);
 	}
-	cr_assert_eq(ready_with_pages(16), -EBUSY);
+	cr_assert_eq(ready_with_pages(16), META__NEEDS_ROOM);
 	cr_assert_eq(ready_with_pages(20), 0);
 }
 

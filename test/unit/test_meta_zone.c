@@ -275,7 +275,7 @@ Test(meta_zone, data_leaves_the_reserve_alone_and_pages_may_take_it)
 	cr_assert_geq(zones, (z->geo.nzones * 3 + 99) / 100);
 	room = meta__page_room(r.m);
 	need.leaves = (uint32_t)z->page[0].room + 20;
-	for (uint32_t i = 0; i < 200 && meta__page_ready(r.m, need, true) == -EBUSY; i++)
+	for (uint32_t i = 0; i < 200 && meta__page_ready(r.m, need, true) == META__NEEDS_ROOM; i++)
 		(void)rig_step(&r);
 	cr_assert_eq(meta__page_ready(r.m, need, true), 0);
 	cr_assert_geq(meta__page_room(r.m), room + 20);
