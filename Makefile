@@ -227,7 +227,7 @@ fuzz-run: $(fuzz_tests:%=$(B)/test/fuzz/%)
 lib-check: $(client_libs)
 	$(run) lib $(if $(client_map),test/lib_check.sh)
 
-e2e: all python $(test_tools:%=$(B)/test/tools/%) $(if $(filter %python_asan.sh,$(e2e_tests)),python-asan)
+e2e: all python $(test_tools:%=$(B)/test/tools/%) $(B)/test/guest/witness $(if $(filter %python_asan.sh,$(e2e_tests)),python-asan)
 	$(run) e2e $(e2e_tests)
 
 # test/guest/NAME.c: a program for the guest's tests; preload_NAME.c: what is loaded before one.

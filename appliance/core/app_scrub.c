@@ -43,6 +43,7 @@
 #define STEP_BYTES    4096u           /* ... and cost as much as this */
 #define READ_BYTES    (16u << 10)     /* a read costs as much as this, however short */
 #define SWEEP_NS      (2 * NS_PER_S)
+#define MENDED_NS     (60 * NS_PER_S)
 
 struct app_scrub {
 	struct meta_scrub *of;
@@ -69,6 +70,10 @@ struct app_scrub {
 	char last[APP_LINE_SIZE]; /* result */
 	char sum[APP_LINE_SIZE];  /* ... in all */
 	const char *saying;
+	uint64_t mended;    /* copies, since the last line about that */
+	uint64_t mended_at; /* the last one */
+	uint64_t mended_ns; /* no line about that before */
+	char mends[APP_LINE_SIZE];
 };
 
 int app_scrub_create(struct app_core *core)
@@ -277,6 +282,24 @@ static void sum_up(struct app_scrub *s)
 	s->untold = true;
 }
 
+/* A drive with many bad blocks is one line in a while. */
+static void tell_mended(const struct app_core *core, struct app_scrub *s)
+{
+	if (likely(s->mended == 0) || s->untold || core->now_ns < s->mended_ns)
+		return;
+	ASSERT(s->mended_at);
+	(void)snprintf(s->mends, sizeof(s->mends),
+		       "WEKA-312: %llu damaged cop%s of pages or blocks written again from the "
+		       "other drive, the last on drive %u, block %llu",
+		       (unsigned long long)s->mended, s->mended == 1 ? "y" : "ies",
+		       META_BADDR_DRIVE(s->mended_at),
+		       (unsigned long long)META_BADDR_BLOCK(s->mended_at));
+	s->mended = 0;
+	s->mended_ns = core->now_ns + MENDED_NS;
+	s->saying = s->mends;
+	s->untold = true;
+}
+
 /* Begins a sweep or a list that is due.  Returns true if the scrub has an errand. */
 static bool begin_errand(struct app_core *core, struct app_scrub *s)
 {
@@ -297,6 +320,7 @@ static enum app_next what_next(struct app_op *op, struct app_scrub *s)
 	bool errand;
 
 	ASSERT(s->under_way && !op->buf); /* (1) */
+	tell_mended(op->core, s);
 	if (s->untold && !tell(op->core, s))
 		return rest(op, s);
 	s->untold = false;
@@ -356,6 +380,8 @@ static void take_in(struct app_op *op, struct app_scrub *s)
 		return;
 	}
 	if (s->writes) {
+		s->mended += status == 0;
+		s->mended_at = op->runs[0].baddr;
 		meta_scrub_written(s->of, status);
 		return;
 	}

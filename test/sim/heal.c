@@ -435,7 +435,7 @@ int main(int argc, char **argv)
 		empty();
 	}
 	report();
-	if (!has_happened()) {
+	if (!args.one_seed && !has_happened()) {
 		printf("not ok: what this is about has not happened\n");
 		return 1;
 	}
