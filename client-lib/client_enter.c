@@ -19,7 +19,12 @@
  *
  *   E1 -> T3   with the barrier, as said: the owner is seen inside, or sees that it is no longer
  *              the owner;
- *   E3 -> T3   the thread that takes the client over sees the owner's writes from inside.
+ *   E3 -> T3   the thread that takes the client over sees the owner's writes from inside;
+ *   T1 -> E2   with the barrier, or in one order with E1 and T2: the other end of E1 -> T3;
+ *   T2 -> E2   without membarrier(): one order of all seq_cst accesses has E1 or T2 first;
+ *   T4 -> T0   a thread that asks for the owner sees the last one that took the client over.
+ *
+ *   C1 -> C2   a closed client is written to before a later close frees it.
  *
  *   E5 -> T5   a seat is filled in before `seats` leads to it.
  *
@@ -126,7 +131,8 @@ static struct client_seat *seat_take(void)
 
 		if (!atomic_load_explicit(&seat->in, memory_order_relaxed) &&
 		    thread_ended(seat, thread) &&
-		    atomic_compare_exchange_strong(&seat->thread, &thread, me))
+		    atomic_compare_exchange_strong_explicit(
+			    &seat->thread, &thread, me, memory_order_relaxed, memory_order_relaxed))
 			return seat;
 	}
 	seat = calloc(1, sizeof(*seat));
@@ -148,7 +154,7 @@ static void barrier_all(void)
 	static _Atomic uint32_t exchanged;
 
 	if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) < 0)
-		atomic_fetch_add(&exchanged, 1);
+		atomic_fetch_add_explicit(&exchanged, 1, memory_order_seq_cst); /* T2 */
 }
 
 static struct client_seat *pending(struct client_seat *seat)
@@ -157,24 +163,30 @@ static struct client_seat *pending(struct client_seat *seat)
 	return (void *)((uintptr_t)seat | 1);
 }
 
+static struct client_seat *owner_of(const struct weka_client *c)
+{
+	return atomic_load_explicit(&c->owner, memory_order_seq_cst); /* T0 */
+}
+
 /* Makes this thread the owner, unless the owner is inside. */
 static bool take_over(struct weka_client *c, struct client_seat *seat)
 {
-	struct client_seat *was = atomic_load(&c->owner);
+	struct client_seat *was = owner_of(c);
 
-	for (uint32_t i = 0; (uintptr_t)was & 1; was = atomic_load(&c->owner)) {
+	for (uint32_t i = 0; (uintptr_t)was & 1; was = owner_of(c)) {
 		if (i++ == YIELDS_MAX)
 			return false;
 		sched_yield();
 	}
-	if (!atomic_compare_exchange_strong(&c->owner, &was, pending(seat))) /* T1 */
+	if (!atomic_compare_exchange_strong_explicit(&c->owner, &was, pending(seat), /* T1 */
+						     memory_order_seq_cst, memory_order_seq_cst))
 		return false;
 	barrier_all();                                                          /* T2 */
 	if (was && atomic_load_explicit(&was->in, memory_order_acquire) == c) { /* T3 */
-		atomic_store(&c->owner, was);
+		atomic_store_explicit(&c->owner, was, memory_order_seq_cst);    /* T4 */
 		return false;
 	}
-	atomic_store(&c->owner, seat); /* T4 */
+	atomic_store_explicit(&c->owner, seat, memory_order_seq_cst); /* T4 */
 	return true;
 }
 
@@ -214,11 +226,11 @@ int client__enter_slow(const struct weka_client *of)
 		return stray(c, -EBUSY,
 			     "this thread is in the middle of a call with another client "
 			     "(a signal handler?)");
-	if (atomic_load(&c->owner) != seat && !take_over(c, seat))
+	if (owner_of(c) != seat && !take_over(c, seat))
 		return stray(c, -EBUSY,
 			     "another thread is in the middle of a call with this client");
-	atomic_store_explicit(&seat->in, c, memory_order_seq_cst); /* E1 */
-	if (atomic_load(&c->owner) != seat) {
+	atomic_store_explicit(&seat->in, c, memory_order_seq_cst);            /* E1 */
+	if (atomic_load_explicit(&c->owner, memory_order_seq_cst) != seat) {  /* E2 */
 		atomic_store_explicit(&seat->in, NULL, memory_order_release); /* E3 */
 		return stray(c, -EBUSY, "another thread uses this client at the same time");
 	}
@@ -250,12 +262,13 @@ void client__finish(struct weka_client *c)
 
 void client__retire(struct weka_client *c)
 {
-	const uint32_t at = atomic_fetch_add(&closed_next, 1) % CLOSED_KEPT;
+	const uint32_t at =
+		atomic_fetch_add_explicit(&closed_next, 1, memory_order_relaxed) % CLOSED_KEPT;
 
 	ASSERT(!c->is_closed);
 	memset(c, 0, sizeof(*c));
 	c->is_closed = true;
-	if (client__seat && atomic_load(&client__seat->in) == c)
+	if (client__seat && atomic_load_explicit(&client__seat->in, memory_order_relaxed) == c)
 		atomic_store_explicit(&client__seat->in, NULL, memory_order_release); /* E3 */
-	free(atomic_exchange(&closed[at], c));
+	free(atomic_exchange_explicit(&closed[at], c, memory_order_acq_rel));         /* C1, C2 */
 }

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: BSD-2-Clause-Patent
 """Checks that each ordering between threads has a label, and each label its mate.
 
-An access with acquire, release, acq_rel or seq_cst, in words, has a label, a capital letter and a
-number, in a comment of its statement or right above it.  A comment of the file says what the two ends order:
+Each access names its order: memory_order_relaxed, or one in words.  An access with acquire, release,
+acq_rel or seq_cst has a label, a capital letter and a number, in a comment of its statement or right
+above it.  A comment of the file says what the two ends order:
 
     R1 -> A1   (A1 in nvme_qpair.c) what is stored before what can be seen
 
@@ -18,10 +19,19 @@ import sys
 
 ACCESS = re.compile(r"\bmemory_order_(?:acquire|release|acq_rel|seq_cst|consume)\b"
                     r"|\b__ATOMIC_(?:ACQUIRE|RELEASE|ACQ_REL|SEQ_CST|CONSUME)\b")
+# Without _explicit the order is seq_cst, and nobody sees that it is one.
+IMPLICIT = re.compile(r"\batomic_(?:load|store|exchange|compare_exchange_(?:weak|strong)|fetch_[a-z]+"
+                      r"|flag_(?:test_and_set|clear))\s*\(")
+STATIC = re.compile(r"^\s*static\b[^;{()]*?\b_Atomic\b[^;{]*?(\w+)(?:\[\w+\])?\s*(?:=[^;]*)?;", re.M)
 COMMENT = re.compile(r"/\*.*?\*/", re.S)
+STRING = re.compile(r'"(?:\\.|[^"\\\n])*"')
 PAIR = re.compile(r"\b([A-Z][0-9]+) -> ([A-Z][0-9]+)\b")
 LABEL = re.compile(r"\b[A-Z][0-9]+\b")
 FILE_NAME = re.compile(r"\b[a-z0-9_]+\.[ch]\b")
+
+
+def blank(m):
+    return re.sub(r"[^\n]", " ", m.group(0))
 
 
 class Source:
@@ -30,7 +40,7 @@ class Source:
         self.name = os.path.basename(path)
         self.text = open(path, encoding="utf-8").read()
         self.comments = list(COMMENT.finditer(self.text))
-        self.code = COMMENT.sub(lambda m: re.sub(r"[^\n]", " ", m.group(0)), self.text)
+        self.code = STRING.sub(blank, COMMENT.sub(blank, self.text))
         self.pairs = {}  # (from, to): its text
         for comment in self.comments:
             self.find_pairs(comment.group(0))
@@ -46,6 +56,15 @@ class Source:
             text = re.split(r"\n\s*\*?\s*\n", text)[0]
             key = (m.group(1), m.group(2))
             self.pairs[key] = self.pairs.get(key, "") + text
+
+    def implicit(self):
+        """Where an access does not name its order; or a static atomic is used like any variable."""
+        yield from (m.start() for m in IMPLICIT.finditer(self.code))
+        for d in STATIC.finditer(self.code):
+            inside = d.group(0).lstrip("\n").startswith("\t")  # of a function: to its end
+            end = self.code.find("\n}", d.end()) if inside else len(self.code)
+            for m in re.finditer(rf"(?<![&.>\w]){d.group(1)}\b", self.code[d.end():end]):
+                yield d.end() + m.start()
 
     def line_of(self, at):
         return self.text.count("\n", 0, at) + 1
@@ -73,6 +92,8 @@ def judge(sources, say):
     for s in sources:
         by_name.setdefault(s.name, []).append(s)
     for s in sources:
+        for at in s.implicit():
+            say(f"{s.path}:{s.line_of(at)}: this atomic access does not name its order")
         for at, labels in s.accesses:
             if not labels:
                 say(f"{s.path}:{s.line_of(at)}: this ordering has no label of a pair (R1 -> A1)")

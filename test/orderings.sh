@@ -24,6 +24,14 @@ static void put(void)
 			      memory_order_release);
 	atomic_store_explicit(&count, 1, memory_order_relaxed);
 }
+
+static void next(int made)
+{
+	static _Atomic int count;
+
+	atomic_fetch_add_explicit(&count, made, memory_order_relaxed);
+	puts("count");
+}
 SAMPLE
 cat >"$work/mate.c" <<'SAMPLE'
 /* S2 -> Z2 (good.c) */
@@ -49,6 +57,14 @@ static void put(void)
 	n = __atomic_load_n(&head, __ATOMIC_ACQUIRE);
 	atomic_load_explicit(&head, memory_order_acquire); /* B7 */
 }
+
+static void next(void)
+{
+	static _Atomic(int) count;
+
+	count++;
+	atomic_fetch_add(&head, atomic_load(&count));
+}
 SAMPLE
 python3 test/orderings.py "$work"/*.c >"$work/out"
 while read -r want; do
@@ -59,8 +75,10 @@ bad.c:3: what does R2 -> A2 order?
 bad.c:4: R3 -> A3: nothing has A3 here
 bad.c:14: this ordering has no label
 bad.c:15: this ordering has no label
+bad.c:22: this atomic access does not name its order
+bad.c:23: this atomic access does not name its order
 WANT
-if [ "$(wc -l <"$work/out")" = 5 ]; then
+if [ "$(wc -l <"$work/out")" = 8 ]; then
 	echo "ok and nothing else"
 else
 	echo "not ok and nothing else"

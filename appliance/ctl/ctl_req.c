@@ -114,9 +114,10 @@ void ctl_part_name(char name[CTL_PART_NAME])
 	static _Atomic uint64_t count;
 	uint64_t none = 0;
 
-	atomic_compare_exchange_strong(&count, &none, clock_wall_ns());
+	atomic_compare_exchange_strong_explicit(&count, &none, clock_wall_ns(),
+						memory_order_relaxed, memory_order_relaxed);
 	snprintf(name, CTL_PART_NAME, ".wk-part-%d-%llx", (int)getpid(),
-		 (unsigned long long)atomic_fetch_add(&count, 1));
+		 (unsigned long long)atomic_fetch_add_explicit(&count, 1, memory_order_relaxed));
 }
 
 bool ctl_is_fatal(int err)

@@ -8,6 +8,8 @@
  * A page that has to go is the next one that a hand comes by: the samples of a shuffled epoch are
  * looked at in no order, so none is worth more than another.
  *
+ *   U1 -> U2   a user's last look at the dataset comes before another one frees it
+ *
  * Invariants:
  *  (1) pages_in counts the pages in memory, which are at most kept_bytes, unless the dataset is
  *      being made.
@@ -345,14 +347,14 @@ int weka_dataset_open(struct weka_client *c, const char *name, uint32_t version,
 
 void dataset__use(struct weka_dataset *d)
 {
-	uint32_t users = atomic_fetch_add(&d->users, 1);
+	uint32_t users = atomic_fetch_add_explicit(&d->users, 1, memory_order_relaxed);
 
 	ASSERT(users < UINT32_MAX);
 }
 
 void dataset__leave(struct weka_dataset *d)
 {
-	uint32_t users = atomic_fetch_sub(&d->users, 1);
+	uint32_t users = atomic_fetch_sub_explicit(&d->users, 1, memory_order_acq_rel); /* U1, U2 */
 
 	ASSERT(users > 0);
 	if (users > 1)

@@ -14,6 +14,8 @@
  * With READDIRPLUS each entry is a lookup, too.  The mount asks the kernel for it only with
  * cache=SECONDS: otherwise the kernel would look up each name again.
  *
+ *   D1 -> D2   a request's last use of the directory comes before the next request's first
+ *
  * Invariants, true while no request has the directory:
  *
  *  (1) The page has the entries with the numbers first .. first + count - 1.
@@ -217,7 +219,7 @@ static int end(struct mount_op *op, int result)
 {
 	if (result == MOUNT_WAIT || result == -EAGAIN)
 		return result;
-	atomic_flag_clear(&op->dir->in_use);
+	atomic_flag_clear_explicit(&op->dir->in_use, memory_order_release); /* D1 */
 	op->dir = NULL;
 	return result;
 }
@@ -265,7 +267,8 @@ static int from(struct mount_worker *w, struct mount_op *op, bool plus)
 	struct mount_dir *d = dir_of(in);
 	int err;
 
-	if (!op->dir && atomic_flag_test_and_set(&d->in_use))
+	if (!op->dir && /* D2 */
+	    atomic_flag_test_and_set_explicit(&d->in_use, memory_order_acquire))
 		return -EBUSY; /* (3) */
 	if (!op->dir && in->offset == 0) {
 		d->has_page = false;

@@ -122,7 +122,8 @@ static struct mount_node *add(struct mount_nodes *nodes, struct mount_part *p, u
 		part_grow(p);
 	n->handle = attr->handle;
 	n->ino = attr->ino;
-	n->generation = atomic_fetch_add(&nodes->generation, 1); /* (2) */
+	n->generation =
+		atomic_fetch_add_explicit(&nodes->generation, 1, memory_order_relaxed); /* (2) */
 	n->next = p->bucket[hash & p->mask];
 	p->bucket[hash & p->mask] = n;
 	p->count++;

@@ -33,7 +33,8 @@ static struct fuse_open_out open_out(const struct mount_fs *fs, struct mount_nod
 				     const struct weka_attr *attr, const struct mount_file *file)
 {
 	struct fuse_open_out out = { .fh = (uint64_t)(uintptr_t)file };
-	int64_t pages_ns = atomic_exchange(&node->pages_ctime_ns, attr->ctime_ns);
+	int64_t pages_ns = atomic_exchange_explicit(&node->pages_ctime_ns, attr->ctime_ns,
+						    memory_order_relaxed);
 
 	if (fs->direct)
 		out.open_flags |= FOPEN_DIRECT_IO | FOPEN_PARALLEL_DIRECT_WRITES;
@@ -87,7 +88,7 @@ static int open_at_once(struct mount_worker *w, struct mount_op *op)
 	if (err)
 		return err;
 	/* The bytes may be older than the attributes: the next open does not keep these pages. */
-	atomic_store(&op->at->pages_ctime_ns, 0);
+	atomic_store_explicit(&op->at->pages_ctime_ns, 0, memory_order_relaxed);
 	op->doing = HOLDS_LATER;
 	file->handle = op->at->handle;
 	file->holder = w;

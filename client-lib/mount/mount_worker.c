@@ -390,7 +390,9 @@ int mount_worker_create(struct mount_worker *w)
 
 void mount_worker_destroy(struct mount_worker *w)
 {
-	struct mount_message *next, *m = atomic_exchange(&w->inbox, NULL);
+	struct mount_message *next;
+	struct mount_message *m =
+		atomic_exchange_explicit(&w->inbox, NULL, memory_order_acquire); /* A1 */
 
 	static_assert(offsetof(struct mount_file, message) == 0, "a message is freed as its file");
 	for (; m; m = next) { /* the files are closed with the session */

@@ -6,6 +6,8 @@
  *                                                |
  *                             unlock, signal handlers, progress, lock
  *
+ *   I1 -> J1   (py_module.c)
+ *
  * Invariants:
  *
  *  (1) One such call at a time uses a session; other calls use it during the pauses.
@@ -48,13 +50,14 @@ static int pause_call(void *user)
 	PyGILState_STATE state;
 	int stop;
 
-	atomic_fetch_sub(&py_inside, 1); /* it may end here, with the interpreter */
+	/* I1; it may end here, with the interpreter */
+	atomic_fetch_sub_explicit(&py_inside, 1, memory_order_release);
 	state = PyGILState_Ensure();
 	py_unlock(s); /* (2) */
 	stop = PyErr_CheckSignals() < 0 || py_progress_tell(s->progress) < 0;
 	py_lock(s);
 	PyGILState_Release(state);
-	atomic_fetch_add(&py_inside, 1);
+	atomic_fetch_add_explicit(&py_inside, 1, memory_order_relaxed);
 	return stop;
 }
 

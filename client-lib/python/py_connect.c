@@ -11,6 +11,9 @@
  * joins it; only a caller that a signal takes away leaves it behind, and then it closes what it has
  * connected.
  *
+ *   H1 -> H2   a holder's last use of the struct comes before the other holder frees it
+ *   I1 -> J1   (py_module.c)
+ *
  * Invariants:
  *
  *  (1) Caller and thread each hold the struct once; the last one frees it, and closes a client that
@@ -41,7 +44,8 @@ struct connecting {
 
 static void put(struct connecting *c)
 {
-	const int held = atomic_fetch_sub(&c->holders, 1);
+	const int held = /* H1, H2 */
+		atomic_fetch_sub_explicit(&c->holders, 1, memory_order_acq_rel);
 
 	ASSERT(held > 0); /* (1) */
 	if (held > 1)
@@ -69,7 +73,7 @@ static void *run(void *arg)
 		strncpy(c->line, weka_error(NULL), sizeof(c->line) - 1);
 	sem_post(&c->ended);
 	put(c);
-	atomic_fetch_sub(&py_inside, 1);
+	atomic_fetch_sub_explicit(&py_inside, 1, memory_order_release); /* I1 */
 	return NULL;
 }
 
@@ -100,12 +104,12 @@ static int start(struct connecting *c)
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	atomic_store(&c->holders, 2);
-	atomic_fetch_add(&py_inside, 1);
+	atomic_store_explicit(&c->holders, 2, memory_order_relaxed);
+	atomic_fetch_add_explicit(&py_inside, 1, memory_order_relaxed);
 	err = pthread_create(&c->thread, NULL, run, c);
 	if (err) {
-		atomic_store(&c->holders, 1);
-		atomic_fetch_sub(&py_inside, 1);
+		atomic_store_explicit(&c->holders, 1, memory_order_relaxed);
+		atomic_fetch_sub_explicit(&py_inside, 1, memory_order_relaxed);
 	}
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return -err;

@@ -30,7 +30,7 @@ uint64_t py_generation;
 static void generation_next(void)
 {
 	py_generation++;
-	atomic_store(&py_inside, 0); /* the threads are not here */
+	atomic_store_explicit(&py_inside, 0, memory_order_relaxed); /* the threads are not here */
 }
 
 PyObject *py_fork_before(PyObject *module, PyObject *none)

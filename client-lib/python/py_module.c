@@ -2,6 +2,9 @@
 /*
  * The module weka._weka.
  *
+ *   I1 -> J1   (I1 in py_weka.h, py_connect.c, py_block.c) a thread's last use of the library comes
+ *              before the end of the process
+ *
  * Invariants:
  *
  *  (1) One interpreter of a process has it: sessions and the fork hooks are the process's
@@ -60,13 +63,18 @@ static int types_add(PyObject *module)
 	return PyModule_AddStringConstant(module, "__version__", weka_version());
 }
 
+static bool is_inside(void)
+{
+	return atomic_load_explicit(&py_inside, memory_order_acquire) > 0; /* J1 */
+}
+
 /* The interpreter has ended.  A thread that comes back for the GIL ends there (3). */
 static void wait_for_threads(void)
 {
 	const struct timespec ms = { .tv_nsec = 1000000 };
 	uint32_t i;
 
-	for (i = 0; i < EXIT_WAITS && atomic_load(&py_inside) > 0; i++)
+	for (i = 0; i < EXIT_WAITS && is_inside(); i++)
 		(void)nanosleep(&ms, NULL);
 }
 

@@ -7,6 +7,9 @@
  *
  * All of this runs with the session locked, and without the interpreter's lock.
  *
+ *   R1 -> A1   (py_wait.c)
+ *   R2 -> A2   (py_weka.h)
+ *
  * Invariants:
  *
  *  (1) parts_left counts the parts that are not done; the batch is whole when it is 0.
@@ -164,8 +167,7 @@ void py_part_finish(struct py_session *s, struct py_job *job, struct py_part *pa
 	}
 	while ((index = pick(s, job, part, &at, &count, &blocks)) != NULL)
 		again(s, job, index, count, blocks, part->round + 1);
-	/* R2 (A2 in py_weka.h), (1): when all else can be seen */
-	atomic_fetch_sub(&job->parts_left, 1);
+	atomic_fetch_sub_explicit(&job->parts_left, 1, memory_order_release); /* R2 */
 }
 
 /* ---- a turn -------------------------------------------------------------------------------- */
@@ -184,7 +186,7 @@ static bool part_send(struct py_session *s, struct py_job *job, struct py_part *
 		return true;
 	snprintf(job->line, sizeof(job->line), "%s", weka_error(s->weka));
 	part->op.req.status = err;
-	atomic_store(&part->op.done, true);
+	atomic_store_explicit(&part->op.done, true, memory_order_release); /* R1 */
 	return true;
 }
 
@@ -198,7 +200,7 @@ static void all_failed(struct py_job *job, int err)
 		part->is_done = true;
 	}
 	job->error = err;
-	atomic_store(&job->parts_left, 0);
+	atomic_store_explicit(&job->parts_left, 0, memory_order_release); /* R2 */
 }
 
 void py_job_turn(struct py_session *s, struct py_job *job, uint64_t wait_ns)

@@ -61,7 +61,8 @@ void py_forsake(struct py_session *s, struct py_op *op)
 	(void)weka_cancel(s->weka, &op->req); /* it fails when it has ended already */
 	while (!py_op_done(op) && reap(s) > 0)
 		;
-	atomic_store(&op->done, true); /* or the session has ended: no more writes (2) */
+	/* R1; or the session has ended: no more writes (2) */
+	atomic_store_explicit(&op->done, true, memory_order_release);
 }
 
 /* One slice. */

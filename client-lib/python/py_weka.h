@@ -286,13 +286,15 @@ int py_sent(struct py_session *session, struct py_op *op, int err, PyObject *pat
 /*
  * Around code that uses the library without the GIL.  Threads that are inside when the interpreter
  * ends are waited for: libraries that they use, such as OpenSSL, end with the process.
+ *
+ *   I1 -> J1   (py_module.c)
  */
 extern _Atomic uint32_t py_inside;
 #define PY_ENTER_LIBRARY                                                                           \
-	atomic_fetch_add(&py_inside, 1);                                                           \
+	atomic_fetch_add_explicit(&py_inside, 1, memory_order_relaxed);                            \
 	Py_BEGIN_ALLOW_THREADS
 #define PY_LEAVE_LIBRARY                                                                           \
-	atomic_fetch_sub(&py_inside, 1);                                                           \
+	atomic_fetch_sub_explicit(&py_inside, 1, memory_order_release); /* I1 */                   \
 	Py_END_ALLOW_THREADS
 
 /* ---- calls of the library that wait: py_block.c --------------------------------------------- */

@@ -76,6 +76,6 @@ int py_part_add(struct py_session *s, struct py_job *job, struct weka_read_item 
 	part->count = count;
 	part->next = job->parts;
 	job->parts = part;
-	atomic_fetch_add(&job->parts_left, 1);
+	atomic_fetch_add_explicit(&job->parts_left, 1, memory_order_relaxed);
 	return 0;
 }

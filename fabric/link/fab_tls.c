@@ -12,6 +12,8 @@
  *
  * So a holder of only the PSK (it is in OpenSSL's memory, unlike the secret) has not got the key.
  *
+ *   M1 -> M2   the one BIO_METHOD is filled in before another thread finds it
+ *
  * Invariants:
  *  (1) No certificate, no session ticket, no version but 1.3, no key exchange without
  *      Diffie-Hellman: recorded traffic stays closed when a key becomes known later
@@ -104,7 +106,8 @@ static long sock_ctrl(BIO *bio, int cmd, long arg, void *pointer)
 static BIO_METHOD *sock_method(void)
 {
 	static _Atomic(BIO_METHOD *) made;
-	BIO_METHOD *method = made, *none = NULL;
+	BIO_METHOD *method = atomic_load_explicit(&made, memory_order_acquire); /* M2 */
+	BIO_METHOD *none = NULL;
 
 	if (method)
 		return method;
@@ -114,7 +117,8 @@ static BIO_METHOD *sock_method(void)
 	BIO_meth_set_write(method, sock_write);
 	BIO_meth_set_read(method, sock_read);
 	BIO_meth_set_ctrl(method, sock_ctrl);
-	if (atomic_compare_exchange_strong(&made, &none, method))
+	if (atomic_compare_exchange_strong_explicit(&made, &none, method, /* M1, M2 */
+						    memory_order_acq_rel, memory_order_acquire))
 		return method;
 	BIO_meth_free(method);
 	return none;
