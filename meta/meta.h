@@ -65,7 +65,8 @@ struct meta_drive_info {
 	uint64_t nblocks;    /* of 4096 bytes */
 	bool volatile_cache; /* a completed write is durable only after a flush, unless FUA */
 	char name[META_DRIVE_NAME]; /* for people: what is missing at a mount, ... */
-	uint64_t tag;               /* meta_drive_add(): as its offer says */
+	uint64_t tag;               /* meta_drive_add(): as its offer says, and: */
+	uint32_t replaces;          /* 1 + the drive that is drained from then on; 0: none */
 	/* Limit of one META_IO_DEALLOCATE; 0: the drive gets none. */
 	uint32_t deallocate_max_blocks;
 	bool missing; /* mount: the store serves without it; see meta_mount_start() */
@@ -168,7 +169,8 @@ void meta_freeze(struct meta *m);
  *
  * Allocates.
  * Errors:  -EBUSY: one is being added, or the store is stopping; -EFBIG: it is too large for the
- *          zones of this store; -EINVAL: it is too small; -ENOSPC: there are 64; -ENOMEM; -EROFS.
+ *          zones of this store; -EINVAL: it is too small; -ENOSPC: there are 64, or it is too small
+ *          for live data of the drive that it replaces; -ENOMEM; -EROFS.
  */
 must_check int meta_drive_add(struct meta *m, const struct meta_drive_info *drive);
 /* 0, or -EAGAIN: turn the crank; else why not: the store has the drives that it had. */

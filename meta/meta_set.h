@@ -24,7 +24,15 @@ struct meta_set { /* all drives of a store, by a superblock; the highest number 
 bool meta_super_set(const void *block, struct meta_set *out);
 
 /* Marks a drive at both ends as offered to the store that is told to take it. */
-void meta_offer_build(uint64_t tag, void *block);
-bool meta_offer_parse(const void *block, uint64_t *tag);
+struct meta_offer {
+	uint64_t tag;
+	bool replaces; /* the store that takes it drains this drive, if it is this store: */
+	uint32_t drive;
+	uint8_t uuid[16];
+};
+void meta_offer_build(const struct meta_offer *offer, void *block);
+bool meta_offer_parse(const void *block, struct meta_offer *out);
+/* The uuid of a mounted store.  Any thread. */
+void meta_store_uuid(const struct meta *m, uint8_t out[16]);
 
 #endif

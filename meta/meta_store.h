@@ -620,6 +620,9 @@ bool meta__drain_empty(const struct meta *m, uint32_t drive); /* all that was th
 bool meta__drain_ends(const struct meta *m);                  /* ... and soon it is gone      */
 void meta__drain_turn(struct meta *m);
 void meta__drain_failed(struct meta *m); /* a change of the set for it */
+/* The set that adds a drive also drains this one.  Errors: as meta_drive_drain(). */
+must_check int meta__drain_replaced(struct meta *m, uint32_t drive);
+void meta__drain_begun(struct meta *m); /* that set counts now */
 /* meta_gc.c, meta_collect.c: live data there is being moved, or will be in the next turns. */
 bool meta__drain_moves(const struct meta *m);
 bool meta__gc_drains(const struct meta *m);

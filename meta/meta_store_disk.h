@@ -58,6 +58,10 @@ struct meta_offer_disk {
 	le32 crc; /* of the 4096 bytes with this field zero */
 	le32 version;
 	le64 tag; /* a random number: tells drives apart */
+	/* To take the place of a drive of one store; 0: of none. */
+	le32 replaces; /* its number + 1 */
+	le32 reserved;
+	uint8_t uuid[16]; /* that store's */
 };
 
 /* One block: the last durable state of a shard's tree. */
@@ -143,7 +147,7 @@ struct meta_mut_disk {
 LAYOUT_END
 
 static_assert(sizeof(struct meta_super_disk) == 3768, "FORMAT.md 2.1");
-static_assert(sizeof(struct meta_offer_disk) == 24, "FORMAT.md 2.4");
+static_assert(sizeof(struct meta_offer_disk) == 48, "FORMAT.md 2.4");
 static_assert(sizeof(struct meta_root_disk) == 640, "FORMAT.md 2.2");
 static_assert(sizeof(struct meta_zone_disk) == 96, "FORMAT.md 2.3");
 static_assert(sizeof(struct meta_log_disk) == 64, "FORMAT.md 6");

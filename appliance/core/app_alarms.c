@@ -140,9 +140,7 @@ static void of_wear(struct alarms *a, const struct app_drive_snapshot *d, uint32
 
 	ASSERT(d->has_smart && i < META_DRIVES_MAX);
 	if (smart->spare_percent < smart->spare_least_percent)
-		raise_alarm(a, "drive_spare", true,
-			    "Replace it: wekactl drives add a new one, wekactl drives drain this "
-			    "one.",
+		raise_alarm(a, "drive_spare", true, "Replace it: wekactl drives replace.",
 			    "Drive %u runs out of spare blocks", i);
 	else if (smart->warnings)
 		raise_alarm(a, "drive_warns", false, "wekactl drives says of what.",

@@ -78,6 +78,7 @@ struct app_snapshot {
 	uint32_t ops_max, ops_free;
 	uint64_t staging_bytes, staging_used_bytes;
 	int store_health;
+	uint8_t store_uuid[16];
 	struct meta_statfs statfs;
 	struct app_rebuild_snapshot rebuild;
 	struct fab_server_stat fabric;

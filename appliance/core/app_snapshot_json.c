@@ -157,7 +157,10 @@ static void put_store(struct text *t, const struct app_snapshot *snap)
 	const struct meta_statfs *s = &snap->statfs;
 
 	ASSERT(snap->ndrives <= META_DRIVES_MAX);
-	put(t, "\"store\":{\"health\":%d,", snap->store_health);
+	put(t, "\"store\":{\"health\":%d,\"uuid\":\"", snap->store_health);
+	for (uint32_t i = 0; i < sizeof(snap->store_uuid); i++)
+		put(t, "%02x", snap->store_uuid[i]);
+	put(t, "\",");
 	if (snap->has_missing)
 		put(t, "\"missing_drive\":%u,", snap->missing_drive);
 	put(t,

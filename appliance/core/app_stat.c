@@ -15,6 +15,7 @@
 #include "appliance/media/app_missing.h"
 #include "appliance/core/app_op.h"
 #include "appliance/core/app_stat.h"
+#include "meta/meta_set.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -129,6 +130,7 @@ static void add_store(struct app_core *core, struct app_snapshot *s)
 	s->uptime_ns = core->now_ns - core->start_ns;
 	s->wall_ns = (uint64_t)core->wall_ns;
 	s->store_health = meta_health(core->meta);
+	meta_store_uuid(core->meta, s->store_uuid);
 	(void)snprintf(s->scrub_line, sizeof(s->scrub_line), "%s", app_core_scrub_line(core));
 	add_account(core->cfg.account, s);
 	app_rebuild_add(core, &s->rebuild);

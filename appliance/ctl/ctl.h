@@ -6,6 +6,7 @@
 
 #include "base/assert.h"
 #include "client-lib/weka_client.h"
+#include "meta/meta_set.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -96,7 +97,14 @@ int ctl_cmd_mv(struct ctl *c);
 int ctl_cmd_drives(struct ctl *c);
 /* Does the configuration's store miss one, so that none may be added?  The status, after a line. */
 int ctl_drives_member(const struct ctl *c, const char *const *name, uint32_t count);
-int ctl_drives_add(struct ctl *c);              /* argv: "add", then their names */
+struct ctl_place {               /* of a drive of the store, for a new one */
+	struct meta_offer offer; /* without its tag */
+	uint64_t bytes_min;      /* that the new one must have */
+	char then[320];          /* what else is to be done: the end of a line */
+};
+/* argv: names of drives, which are offered; place: NULL, or what the one of them replaces. */
+int ctl_drives_add(struct ctl *c, const struct ctl_place *place);
+int ctl_drives_replace(struct ctl *c);          /* argv: "replace", the old one, the new one */
 int ctl_drives_drain(struct ctl *c, bool back); /* argv: "drain" or "undrain", then its name */
 int ctl_cmd_doctor(struct ctl *c);
 int ctl_cmd_config(struct ctl *c);

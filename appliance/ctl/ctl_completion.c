@@ -31,7 +31,7 @@ static const char script[] =
 	"	config) words='check keys' ;;\n"
 	"	completion) words='bash zsh' ;;\n"
 	"	dataset) words='create list show verify compare drop' ;;\n"
-	"	drives) words='attach detach restore add drain undrain' ;;\n"
+	"	drives) words='attach detach restore add replace drain undrain' ;;\n"
 	"	keys) words='init list show add remove' ;;\n"
 	"	esac\n"
 	"	[ -n \"$command\" ] || words=$_wekactl_commands\n"

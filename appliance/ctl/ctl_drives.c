@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* wekactl drives: lists, attaches, detaches, restores, adds, drains; its arguments and output. */
+/* wekactl drives: lists, attaches, detaches, adds, replaces, drains; arguments, output. */
 #include "appliance/ctl/ctl_drives.h"
 #include "appliance/ctl/ctl.h"
 
@@ -91,11 +91,16 @@ int ctl_cmd_drives(struct ctl *c)
 		return ctl_drives_restore(THIS_MACHINE, complain) ? 1 : 0;
 	if ((strcmp(what, "attach") == 0 || strcmp(what, "detach") == 0) && c->argc > 1)
 		return move_drives(c, *what == 'a');
-	if (strcmp(what, "add") == 0 && c->argc > 1)
-		return ctl_drives_add(c);
+	if (strcmp(what, "replace") == 0 && c->argc == 3)
+		return ctl_drives_replace(c);
+	if (strcmp(what, "add") == 0 && c->argc > 1) {
+		c->argc--;
+		c->argv++;
+		return ctl_drives_add(c, NULL);
+	}
 	if ((strcmp(what, "drain") == 0 || strcmp(what, "undrain") == 0) && c->argc == 2)
 		return ctl_drives_drain(c, *what == 'u');
 	return ctl_fail("usage: wekactl drives [attach DRIVE... | detach DRIVE... | restore | "
-			"add DRIVE... | drain DRIVE | undrain DRIVE]") +
+			"add DRIVE... | replace OLD NEW | drain DRIVE | undrain DRIVE]") +
 	       1;
 }

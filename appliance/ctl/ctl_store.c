@@ -323,43 +323,57 @@ static int report_check(const struct ctl *c, const struct meta_check *found)
 	return found->problems ? 1 : 0;
 }
 
-/* Offers a drive and prints its line; the administrator does the next step. */
-static int offer(const struct ctl *c, struct drive_set *b)
+static int too_small(const struct drive_set *b, const struct ctl_place *place)
 {
-	uint64_t tag;
+	struct nvme_info info;
+
+	nvme_drive_info(b->drive[0], &info);
+	if (info.nblocks * NVME_BLOCK_SIZE >= place->bytes_min)
+		return 0;
+	return ctl_fail(
+		"%s: is too small: %llu MB, and what lives on drive %u needs %llu MB that the "
+		"others do not have; give a larger drive, or remove files",
+		b->name[0], (unsigned long long)(info.nblocks * NVME_BLOCK_SIZE / 1000000),
+		place->offer.drive, (unsigned long long)(place->bytes_min / 1000000));
+}
+
+/* Offers a drive and prints its line; the administrator does the next step. */
+static int offer(const struct ctl *c, struct drive_set *b, const struct ctl_place *place)
+{
+	struct meta_offer as = place ? place->offer : (struct meta_offer){ 0 };
 	int err;
 
 	for (uint32_t i = 0; i < b->count; i++) {
-		if (getrandom(&tag, sizeof(tag), 0) != sizeof(tag))
+		if (place && too_small(b, place))
+			return 1;
+		if (getrandom(&as.tag, sizeof(as.tag), 0) != sizeof(as.tag))
 			return ctl_fail("no random numbers: %s", strerror(errno));
-		err = app_drive_offer(b->drive[i], b->dma, tag);
+		err = app_drive_offer(b->drive[i], b->dma, &as);
 		if (err)
 			return ctl_fail("%s: cannot be written: %s", b->name[i], strerror(-err));
 		if (c->json)
-			printf("{\"command\":\"drives add\",\"drive\":\"%s\"}\n", b->name[i]);
+			printf("{\"command\":\"drives %s\",\"drive\":\"%s\"}\n",
+			       place ? "replace" : "add", b->name[i]);
 		else
 			printf("drive = %s\n", b->name[i]);
 	}
 	if (!c->json && !c->quiet)
 		fprintf(stderr,
 			"wekactl: add %s to the appliance's configuration, and send the daemon "
-			"SIGHUP\n",
-			b->count == 1 ? "this line" : "these lines");
+			"SIGHUP%s\n",
+			b->count == 1 ? "this line" : "these lines", place ? place->then : "");
 	return 0;
 }
 
-int ctl_drives_add(struct ctl *c)
+int ctl_drives_add(struct ctl *c, const struct ctl_place *place)
 {
 	const char *name[CTL_DRIVES_MAX];
 	struct drive_set b = { 0 };
-	int status;
+	int status = names_of(c, &b);
 
-	c->argc--; /* "add" */
-	c->argv++;
-	status = names_of(c, &b);
 	for (uint32_t i = 0; i < b.count; i++)
 		name[i] = b.name[i];
-	if (!status)
+	if (!status && !place) /* else the appliance has the store, and serves it */
 		status = ctl_drives_member(c, name, b.count);
 	if (!status)
 		status = look_before(c, &b);
@@ -368,7 +382,7 @@ int ctl_drives_add(struct ctl *c)
 	if (!status)
 		status = look_inside(c, &b);
 	if (!status)
-		status = offer(c, &b);
+		status = offer(c, &b, place);
 	close_all(&b, status != 0);
 	return status;
 }

@@ -427,6 +427,19 @@ static int take_queues(struct daemon *d, struct nvme_drive *drive, struct app_ne
 	return err;
 }
 
+/* It was offered in the place of a drive of this store. */
+static uint32_t replaced(struct daemon *d, const struct meta_offer *offer)
+{
+	uint8_t uuid[16];
+
+	meta_store_uuid(app_core_meta(d->run.core), uuid);
+	if (!offer->replaces || memcmp(uuid, offer->uuid, sizeof(uuid)) != 0)
+		return 0;
+	log_info("%s: takes the place of drive %u, which is drained from then on",
+		 d->conf.drive[d->store_drives], offer->drive);
+	return offer->drive + 1;
+}
+
 /* The next one that was offered. */
 static int add_drive(struct daemon *d)
 {
@@ -441,8 +454,9 @@ static int add_drive(struct daemon *d)
 		err = take_queues(d, drive, &new);
 	if (err)
 		return err;
-	app_drive_info(drive, d->conf.drive[d->store_drives], found.tag, app_conf_tell(&d->conf),
-		       &new.info);
+	app_drive_info(drive, d->conf.drive[d->store_drives], found.offer.tag,
+		       app_conf_tell(&d->conf), &new.info);
+	new.info.replaces = replaced(d, &found.offer);
 	new.number = d->store_drives;
 	log_info("%s: being added to the store", d->conf.drive[d->store_drives]);
 	app_run_drive(&d->run, &new);
@@ -469,7 +483,9 @@ static void add_drives(struct daemon *d)
 		return;
 	d->no_more = true;
 	log_error("WEKA-213: %s: cannot be added to the store: %s; the next start tries again",
-		  d->conf.drive[d->store_drives], strerror(-err));
+		  d->conf.drive[d->store_drives],
+		  err == -ENOSPC ? "it is too small for what lives on the drive that it replaces"
+				 : strerror(-err));
 }
 
 /* ---- drives that leave while it serves ----------------------------------------------------- */

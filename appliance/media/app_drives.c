@@ -109,7 +109,7 @@ static void take_set(const void *block, struct meta_set *out)
 static int look(struct ends *e, uint64_t nblocks, struct app_found *out)
 {
 	bool offered = false, gone;
-	uint64_t tag;
+	struct meta_offer offer;
 	int err = 0;
 
 	ASSERT(nblocks > 1 && out->kind == APP_FOUND_OTHER);
@@ -124,11 +124,11 @@ static int look(struct ends *e, uint64_t nblocks, struct app_found *out)
 			out->gone |= gone;
 			take_set(e->block, &out->set);
 		}
-		if (!meta_offer_parse(e->block, &tag))
+		if (!meta_offer_parse(e->block, &offer))
 			continue;
 		if (i == 0) {
 			offered = true;
-			out->tag = tag;
+			out->offer = offer;
 		}
 	}
 	if (out->kind == APP_FOUND_STORE)
@@ -178,16 +178,16 @@ int app_drive_prove(struct nvme_drive *drive, const struct app_found *found)
 	return nvme_drive_prove(drive, &proof);
 }
 
-int app_drive_offer(struct nvme_drive *drive, struct nvme_dma *dma, uint64_t tag)
+int app_drive_offer(struct nvme_drive *drive, struct nvme_dma *dma, const struct meta_offer *offer)
 {
 	struct ends e = { .drive = drive, .dma = dma, .fd = -1 };
 	struct nvme_info info;
 	int err = make(&e);
 
-	ASSERT(drive && dma && tag != 0);
+	ASSERT(drive && dma && offer->tag != 0);
 	nvme_drive_info(drive, &info);
 	if (!err) {
-		meta_offer_build(tag, e.block);
+		meta_offer_build(offer, e.block);
 		err = run(&e, NVME_WRITE, 0);
 	}
 	if (!err)

@@ -21,9 +21,9 @@ struct app_found {
 	enum app_found_kind kind;
 	uint8_t uuid[16];
 	uint32_t place;
-	bool gone;    /* ... and the store has let it go */
-	uint64_t tag; /* of an offer */
-	int err;      /* app_drives_sort(): neither end can be read */
+	bool gone; /* ... and the store has let it go */
+	struct meta_offer offer;
+	int err; /* app_drives_sort(): neither end can be read */
 };
 
 /* Errors: what mapping, queue pair and reads say. */
@@ -34,7 +34,8 @@ must_check int app_drive_look(struct nvme_drive *drive, struct nvme_dma *dma,
 must_check int app_drive_prove(struct nvme_drive *drive, const struct app_found *found);
 
 /* Both of its ends say that a store may take it; durable.  Errors: as above. */
-must_check int app_drive_offer(struct nvme_drive *drive, struct nvme_dma *dma, uint64_t tag);
+must_check int app_drive_offer(struct nvme_drive *drive, struct nvme_dma *dma,
+			       const struct meta_offer *offer);
 
 /**
  * app_drives_sort - move drives and their names to their places in the store, from any order

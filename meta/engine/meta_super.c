@@ -508,28 +508,43 @@ bool meta_super_set(const void *block, struct meta_set *out)
 	return true;
 }
 
-void meta_offer_build(uint64_t tag, void *block)
+void meta_offer_build(const struct meta_offer *offer, void *block)
 {
-	struct meta_offer_disk d = { .magic = le64_of(META__OFFER_MAGIC),
-				     .version = le32_of(META_FORMAT_VERSION),
-				     .tag = le64_of(tag) };
+	struct meta_offer_disk d = {
+		.magic = le64_of(META__OFFER_MAGIC),
+		.version = le32_of(META_FORMAT_VERSION),
+		.tag = le64_of(offer->tag),
+		.replaces = le32_of(offer->replaces ? offer->drive + 1 : 0),
+	};
 
+	ASSERT(!offer->replaces || offer->drive < META_DRIVES_MAX);
 	memset(block, 0, META__BLOCK);
+	if (offer->replaces)
+		memcpy(d.uuid, offer->uuid, sizeof(d.uuid));
 	memcpy(block, &d, sizeof(d));
 	d.crc = le32_of(crc_without(block, META__BLOCK, offsetof(struct meta_offer_disk, crc)));
 	memcpy(block, &d, sizeof(d));
 }
 
-bool meta_offer_parse(const void *block, uint64_t *tag)
+bool meta_offer_parse(const void *block, struct meta_offer *out)
 {
 	struct meta_offer_disk d;
 
 	memcpy(&d, block, sizeof(d));
-	*tag = le64_get(d.tag);
+	*out = (struct meta_offer){ .tag = le64_get(d.tag) };
+	out->replaces = le32_get(d.replaces) > 0 && le32_get(d.replaces) <= META_DRIVES_MAX;
+	out->drive = out->replaces ? le32_get(d.replaces) - 1 : 0;
+	memcpy(out->uuid, d.uuid, sizeof(out->uuid));
 	return le64_get(d.magic) == META__OFFER_MAGIC &&
 	       le32_get(d.version) == META_FORMAT_VERSION &&
 	       le32_get(d.crc) ==
 		       crc_without(block, META__BLOCK, offsetof(struct meta_offer_disk, crc));
+}
+
+void meta_store_uuid(const struct meta *m, uint8_t out[16])
+{
+	ASSERT(m->mounted);
+	memcpy(out, m->uuid, sizeof(m->uuid));
 }
 
 /* ---- root ------------------------------------------------------------------ */

@@ -180,13 +180,13 @@ void meta__drain_failed(struct meta *m)
 		meta__fail(m); /* (3) */
 }
 
-/* (5) */
-static bool rest_has_room(const struct meta *m, uint32_t drive)
+/* (5): `more` zones are about to be added. */
+static bool rest_has_room(const struct meta *m, uint32_t drive, uint32_t more)
 {
 	const struct meta__zones *z = m->zones;
 	const struct meta__geo *g = &z->geo;
-	const uint64_t rest = (g->zones_serving - g->zone_count[drive]) /
-			      (g->drives_serving > m->copies ? m->copies : 1);
+	const uint64_t rest = (g->zones_serving - g->zone_count[drive] + more) /
+			      (g->drives_serving + (more > 0) > m->copies ? m->copies : 1);
 	uint64_t need = max_u64(META__LOG_COPIES * g->log_zones_max + 12, (rest * 3 + 99) / 100);
 
 	ASSERT(g->zone_count[drive] <= g->zones_serving);
@@ -235,12 +235,52 @@ int meta_drive_drain(struct meta *m, uint32_t drive)
 	if (g->root_zones > META__ROOT_ZONES_MAX &&
 	    (meta__geo_roots_on(g, 0, drive) || meta__geo_roots_on(g, 1, drive)))
 		return -EFBIG;
-	if (!rest_has_room(m, drive))
+	if (!rest_has_room(m, drive, 0))
 		return -ENOSPC;
 	ASSERT(g->zone_count[drive] < g->zones_serving); /* (5) */
 	m->boot->drain.cannot = false;
 	change(m, drive, DRIVE_DRAINS, &m->boot->drain_status);
 	return 0;
+}
+
+/* The drive that is being added takes the place of this one: one set says both.  A drive that is
+ * lost or gone leaves by itself. */
+int meta__drain_replaced(struct meta *m, uint32_t drive)
+{
+	struct meta__boot *b = m->boot;
+	const struct meta__geo *g = &m->zones->geo;
+
+	ASSERT(b->next.ndrives == b->super.ndrives + 1);
+	if (drive >= g->ndrives)
+		return -ENODEV;
+	if (g->state[drive] != DRIVE_SERVES || (m->losing >> drive & 1))
+		return 0;
+	ASSERT(b->super.drive_state[drive] == DRIVE_SERVES);
+	if (g->root_zones > META__ROOT_ZONES_MAX &&
+	    (meta__geo_roots_on(g, 0, drive) || meta__geo_roots_on(g, 1, drive)))
+		return -EFBIG;
+	if (!rest_has_room(m, drive, b->geo.zone_count[b->super.ndrives]))
+		return -ENOSPC;
+	b->next.drive_state[drive] = DRIVE_DRAINS;
+	b->next.drained = true;
+	return 0;
+}
+
+/* The set with the new drive counts: what it says of others takes effect. */
+void meta__drain_begun(struct meta *m)
+{
+	const struct meta__super *s = &m->boot->super;
+
+	ASSERT(m->zones->geo.ndrives == s->ndrives);
+	for (uint32_t d = 0; d + 1 < s->ndrives; d++) {
+		if (s->drive_state[d] != DRIVE_DRAINS || !meta__drive_serves(m, d))
+			continue;
+		meta__drive_state_set(m, d, DRIVE_DRAINS);
+		m->boot->drain.cannot = false;
+		m->boot->drain.asked = 0;
+		m->boot->drain.epoch = 0;
+		meta__gc_look_drains(m);
+	}
 }
 
 int meta_drive_undrain(struct meta *m, uint32_t drive)

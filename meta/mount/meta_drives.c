@@ -483,8 +483,11 @@ static int join(struct meta *m)
 		return -EAGAIN;
 	b->super = b->next;
 	m->conf.ndrives = b->super.ndrives;
-	meta__geo_of(&geo, &b->super);
+	memcpy(b->super.drive_state, m->zones->geo.state, m->zones->geo.ndrives);
+	meta__geo_of(&geo, &b->super); /* as before, with one drive more ... */
 	meta__zones_join(m, &geo);
+	b->super = b->next;
+	meta__drain_begun(m); /* ... and then without the one that it replaces */
 	meta__gc_look_even(m);
 	meta__ckpt_want(m); /* after it collection checks whether drives are equally full */
 	meta__drives_end(m, 0);
@@ -574,10 +577,13 @@ int meta_drive_add(struct meta *m, const struct meta_drive_info *drive)
 	meta__geo_of(&b->geo, &b->next);
 	if (b->geo.zone_count[d] == 0)
 		return -EINVAL;
-	err = meta__zones_grow(m, &b->geo);
+	err = drive->replaces ? meta__drain_replaced(m, drive->replaces - 1) : 0;
+	if (!err)
+		err = meta__zones_grow(m, &b->geo);
 	if (err)
 		return err;
 	m->conf.drive[d] = *drive;
+	m->conf.drive[d].replaces = 0;
 	b->super_first[d] = 1;
 	b->write_from = d;
 	b->write_both = false;

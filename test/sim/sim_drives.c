@@ -145,7 +145,7 @@ static void join_begin(struct sim_world *w, struct nvme_drive *drive)
 		return;
 	}
 	snprintf(name, sizeof(name), "sim:d%u", j->number);
-	app_drive_info(drive, name, found.tag, APP_TELL_OWN, &j->info);
+	app_drive_info(drive, name, found.offer.tag, APP_TELL_OWN, &j->info);
 	for (uint32_t c = 0; c < w->ncores; c++)
 		ASSERT(nvme_qpair_create(drive, SIM_QUEUE_DEPTH, &j->qp[c]) == 0);
 	j->under_way = true;
@@ -205,7 +205,7 @@ int sim_drives_offer(struct sim_world *w)
 	ASSERT(!w->drive[d]);
 	sim_drive_open(w->sim[d], w->dma, &drive);
 	hurry(w, true, was);
-	err = app_drive_offer(drive, w->dma, rand_u64(&w->order));
+	err = app_drive_offer(drive, w->dma, &(struct meta_offer){ .tag = rand_u64(&w->order) });
 	hurry(w, false, was);
 	if (err) {
 		nvme_close(drive);

@@ -79,7 +79,7 @@ Test(app_drives, one_that_is_offered_comes_behind_the_store)
 	uint32_t stores;
 
 	is_last_of(1, META_DRIVES_MAX - 1);
-	cr_assert_eq(app_drive_offer(drive[0], dma, 7), 0);
+	cr_assert_eq(app_drive_offer(drive[0], dma, &(struct meta_offer){ .tag = 7 }), 0);
 	cr_assert_eq(sorted(&stores), META_DRIVES_MAX);
 	cr_assert_eq(stores, META_DRIVES_MAX - 1);
 	cr_assert(drive[META_DRIVES_MAX - 2] && drive[META_DRIVES_MAX - 1]);
@@ -91,7 +91,7 @@ Test(app_drives, one_that_is_offered_and_has_no_place_does_not_keep_the_store_fr
 	uint32_t stores;
 
 	is_last_of(1, META_DRIVES_MAX);
-	cr_assert_eq(app_drive_offer(drive[0], dma, 7), 0);
+	cr_assert_eq(app_drive_offer(drive[0], dma, &(struct meta_offer){ .tag = 7 }), 0);
 	cr_assert_eq(sorted(&stores), META_DRIVES_MAX);
 	cr_assert_eq(stores, META_DRIVES_MAX);
 	cr_assert_not_null(drive[META_DRIVES_MAX - 1]);
@@ -126,7 +126,7 @@ Test(app_drives, one_that_is_offered_is_so_whatever_its_last_block_holds)
 	uint32_t stores;
 
 	is_last_of(1, 1);
-	cr_assert_eq(app_drive_offer(drive[0], dma, 7), 0);
+	cr_assert_eq(app_drive_offer(drive[0], dma, &(struct meta_offer){ .tag = 7 }), 0);
 	cr_assert_eq(truncate(path[0], (off_t)(NBLOCKS - 1) * NVME_BLOCK_SIZE), 0);
 	cr_assert_eq(sorted(&stores), 2);
 	cr_assert_eq(stores, 1);

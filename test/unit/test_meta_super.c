@@ -171,14 +171,24 @@ Test(meta_super, roots_that_cannot_be_there_are_refused)
 
 Test(meta_super, offer_of_a_drive_comes_back_and_a_flipped_bit_of_it_is_seen)
 {
-	uint64_t tag;
+	const struct meta_offer offer = {
+		.tag = 0x1122334455667788, .replaces = true, .drive = 5, .uuid = { 1, 2, 3 }
+	};
+	const struct meta_offer plain = { .tag = 7 };
+	struct meta_offer seen;
 
-	meta_offer_build(0x1122334455667788, block);
-	cr_assert(meta_offer_parse(block, &tag));
-	cr_assert_eq(tag, 0x1122334455667788);
+	meta_offer_build(&plain, block);
+	cr_assert(meta_offer_parse(block, &seen));
+	cr_assert(seen.tag == 7 && !seen.replaces);
+	meta_offer_build(&offer, block);
+	cr_assert(meta_offer_parse(block, &seen));
+	cr_assert_eq(seen.tag, offer.tag);
+	cr_assert(seen.replaces);
+	cr_assert_eq(seen.drive, 5);
+	cr_assert_arr_eq(seen.uuid, offer.uuid, 16);
 	for (uint32_t bit = 0; bit < 4096 * 8; bit++) {
 		block[bit / 8] ^= (uint8_t)(1u << bit % 8);
-		cr_assert(!meta_offer_parse(block, &tag), "bit %u", bit);
+		cr_assert(!meta_offer_parse(block, &seen), "bit %u", bit);
 		block[bit / 8] ^= (uint8_t)(1u << bit % 8);
 	}
 }
