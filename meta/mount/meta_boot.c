@@ -485,16 +485,32 @@ static int roots_agree(struct meta *m)
 	return 0;
 }
 
-static void note_bad_root(struct meta *m, uint32_t shard, const struct meta_io *io)
+static void note_bad_root(struct meta *m, uint32_t slot, uint32_t shard)
 {
+	const struct meta__boot *b = m->boot;
+	const uint32_t d = META_BADDR_DRIVE(meta__geo_root(&b->geo, b->step, slot, shard));
+
 	ASSERT(shard < m->nshards);
-	ASSERT(m->boot->step < 2);
-	if (m->conf.drive[io->drive].missing || m->boot->geo.state[io->drive] == DRIVE_LOST)
+	ASSERT(b->step < 2);
+	if (m->conf.drive[d].missing || b->geo.state[d] == DRIVE_LOST)
 		return; /* (6) */
 	meta__boot_note(m,
 			"shard %u: copy %u of a root is damaged, or torn by a crash; the other one "
 			"is used",
-			shard, m->boot->step);
+			shard, b->step);
+}
+
+/* Of this copy; on a drive that is lost nothing is read: then the other copy again. */
+static uint64_t root_to_read(const struct meta *m, uint32_t at)
+{
+	const struct meta__boot *b = m->boot;
+	const uint32_t slot = at / m->nshards, shard = at % m->nshards;
+	const uint64_t baddr = meta__geo_root(&b->geo, b->step, slot, shard);
+
+	ASSERT(b->step < 2);
+	if (b->geo.state[META_BADDR_DRIVE(baddr)] != DRIVE_LOST)
+		return baddr;
+	return meta__geo_root(&b->geo, b->step ^ 1, slot, shard);
 }
 
 /* step: copy; at: block of its area, of both slots. */
@@ -514,7 +530,8 @@ static int mount_roots(struct meta *m)
 			    meta__root_parse(b->io[i].io.buf, m->uuid, &r) != 0 ||
 			    !meta__root_belongs(&r, (b->at + i) % m->nshards,
 						(b->at + i) / m->nshards)) {
-				note_bad_root(m, (b->at + i) % m->nshards, &b->io[i].io);
+				note_bad_root(m, (b->at + i) / m->nshards,
+					      (b->at + i) % m->nshards);
 				m->shard[(b->at + i) % m->nshards]
 					.copy_first[(b->at + i) / m->nshards] = (uint8_t)b->step;
 				continue; /* the other copy must be good (4) */
@@ -535,10 +552,7 @@ static int mount_roots(struct meta *m)
 	}
 	b->count = min_u32(META__BOOT_BLOCKS, area - b->at);
 	for (uint32_t i = 0; i < b->count; i++)
-		meta__boot_io(m, META_IO_READ,
-			      meta__geo_root(&b->geo, b->step, (b->at + i) / m->nshards,
-					     (b->at + i) % m->nshards),
-			      1, i);
+		meta__boot_io(m, META_IO_READ, root_to_read(m, b->at + i), 1, i);
 	return 0;
 }
 

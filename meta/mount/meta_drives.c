@@ -491,6 +491,11 @@ static int join(struct meta *m)
 	meta__gc_look_even(m);
 	meta__ckpt_want(m); /* after it collection checks whether drives are equally full */
 	meta__drives_end(m, 0);
+	if (m->copies > 1 && m->dead >> (geo.ndrives - 1) & 1) { /* it died before it served */
+		m->dead &= ~(1ull << (geo.ndrives - 1));
+		if (!meta__drive_lose(m, geo.ndrives - 1))
+			m->dead |= 1ull << (geo.ndrives - 1);
+	}
 	return 0;
 }
 

@@ -2,6 +2,7 @@
 /* Stores of two copies: what moves when a drive is lost or drained (roots, the log's limit), and
  * zones that had another pair before. */
 #include "test/unit/meta_pair_store.h"
+#include "meta/meta_set.h"
 
 TestSuite(meta_pair_moves, .timeout = 300);
 
@@ -396,4 +397,83 @@ Test(meta_pair_moves, checkpoint_is_cut_before_a_loss_is_recorded)
 		another_is_lost(drive, (drive + 1 + (uint32_t)(seed % 2)) % 3);
 		rig_end(&r);
 	}
+}
+
+/* From some write on; perhaps a check is running, which the end of the adding waits for. */
+Test(meta_pair_moves, drive_that_dies_while_it_is_added_does_no_harm)
+{
+	uint32_t added_ones = 0;
+
+	for (uint32_t i = 0; i < 120; i++) {
+		struct meta_check check = { 0 };
+		uint32_t added;
+		int err;
+
+		store(i + 1, 3, true);
+		put_some(20);
+		added = rig_drive(&r, 3u << 20, true);
+		if (i % 2)
+			meta_check_start(r.m, &check);
+		r.dying = 1u << added;
+		r.dies_at = r.writes + (i < 100 ? 1 + i : 88 + i % 20);
+		err = rig_drive_add(&r, added);
+		cr_assert(err == 0 || err == -EIO, "%d", err);
+		cr_assert_eq(meta_health(r.m), 0, "%s", meta_error(r.m));
+		while (meta_check_status(r.m) == -EAGAIN)
+			(void)rig_step(&r);
+		put_some(20);
+		if (err == 0) {
+			rebuilt(added);
+			r.never = 0;
+			added_ones++;
+		}
+		r.conf.ndrives = meta_drives(r.m);
+		r.dead |= 1u << 1;
+		cr_assert(meta_drive_failed(r.m, 1), "write %u: %d", i, err);
+		put_some(20);
+		rebuilt(1);
+		is_whole();
+		rig_end(&r);
+	}
+	cr_assert(added_ones > 0);
+}
+
+/* Does this superblock of a drive name so many drives? */
+static bool names(uint32_t drive, uint32_t ndrives, uint64_t block)
+{
+	struct meta_set set;
+
+	return meta_super_set(rig_block(&r, META_BADDR(drive, block)), &set) &&
+	       set.ndrives == ndrives;
+}
+
+/* All superblocks name it, and a check must end before it serves. */
+Test(meta_pair_moves, drive_that_dies_when_it_was_just_added_is_lost)
+{
+	struct meta_check check = { 0 };
+	uint32_t added;
+
+	store(1, 3, true);
+	put_some(60);
+	added = rig_drive(&r, 3u << 20, true);
+	rig_idle(&r);
+	cr_assert_eq(meta_drive_add(r.m, &r.conf.drive[added]), 0);
+	while (meta_drive_add_status(r.m) == -EAGAIN) {
+		const bool all = names(2, 4, 0) && names(2, 4, DRIVE_BYTES / 4096 - 1);
+
+		if (!all && meta_check_status(r.m) != -EAGAIN)
+			meta_check_start(r.m, &check);
+		(void)rig_step(&r);
+		if (!all || r.dead || meta_drive_add_status(r.m) != -EAGAIN)
+			continue;
+		r.dead = 1u << added;
+		r.m->dead |= 1ull << added; /* an I/O of it came back so */
+	}
+	cr_assert(r.dead, "the check did not last");
+	cr_assert_eq(meta_drive_add_status(r.m), 0);
+	r.conf.ndrives = meta_drives(r.m);
+	put_some(20);
+	rebuilt(added);
+	is_whole();
+	rig_end(&r);
 }
