@@ -123,6 +123,7 @@ struct mount_file {
 	/* Read with the lookup; NULL: not.  They do not change. */
 	char *bytes;
 	uint32_t size_bytes;
+	uint64_t begun_ns; /* when the lookup came */
 	uint64_t until_ns; /* after that they are too old */
 };
 
@@ -134,7 +135,9 @@ struct mount_place {
 	struct weka_handle handle;
 	char *bytes;
 	uint32_t size_bytes;
+	uint64_t begun_ns;
 	uint64_t until_ns;
+	_Atomic uint64_t changed_ns; /* last change of such a file through this mount */
 };
 
 /* The second request of a lookup. */
@@ -331,6 +334,8 @@ void mount_ahead_end(struct mount_worker *w, struct mount_op *op);
 /* Moves the bytes of a file to an open file; false: there are none. */
 bool mount_ahead_take(struct mount_worker *w, const struct weka_handle *handle,
 		      struct mount_file *file);
+/* Bytes of the file were changed through this mount: those that were read before are of no use. */
+void mount_ahead_changed(struct mount_worker *w, const struct weka_handle *handle);
 /* Answers a read from such bytes; false: it must be asked for. */
 bool mount_ahead_read(struct mount_worker *w, const struct mount_op *op);
 

@@ -13,6 +13,9 @@
  * an OPEN takes raise it; a request that brings none (the name is new, or the file is large), and
  * bytes that are replaced unused, lower it.  When it is low, only one lookup in LOOKS_TRY is tried.
  *
+ * A change of bytes through this mount must be seen at once.  So a place notes when the last one of
+ * its files was answered, and bytes whose lookup came before that are not used.
+ *
  * Invariants, true while no thread holds the lock of the place:
  *
  *  (1) A place with bytes has the whole content that its file had at one time, of the size that the
@@ -143,12 +146,29 @@ void mount_ahead_keep(struct mount_worker *w, struct mount_op *op, const struct 
 	p->bytes = bytes; /* (2) */
 	p->size_bytes = (uint32_t)attr->size_bytes;
 	p->handle = attr->handle;
+	p->begun_ns = op->begun_ns;
 	p->until_ns = op->begun_ns + w->fs->args.cache_ns;
 	ASSERT(p->size_bytes <= BYTES_MAX); /* (1) */
 	pthread_mutex_unlock(&p->lock);
 	if (old)
 		score_lower(w);
 	free(old);
+}
+
+void mount_ahead_changed(struct mount_worker *w, const struct weka_handle *handle)
+{
+	/* A lookup of another worker may have come in this turn: not w->now_ns.  The kernel orders
+	 * this before a read that follows the change. */
+	if (w->fs->place)
+		atomic_store_explicit(&place_of(w->fs, handle)->changed_ns, clock_now_ns(),
+				      memory_order_relaxed);
+}
+
+static bool is_good(struct mount_worker *w, const struct mount_place *p, uint64_t begun_ns,
+		    uint64_t until_ns)
+{
+	return w->now_ns < until_ns &&
+	       begun_ns > atomic_load_explicit(&p->changed_ns, memory_order_relaxed);
 }
 
 bool mount_ahead_take(struct mount_worker *w, const struct weka_handle *handle,
@@ -162,9 +182,10 @@ bool mount_ahead_take(struct mount_worker *w, const struct weka_handle *handle,
 	p = place_of(w->fs, handle);
 	pthread_mutex_lock(&p->lock);
 	if (p->bytes && memcmp(&p->handle, handle, sizeof(*handle)) == 0 &&
-	    w->now_ns < p->until_ns) {
+	    is_good(w, p, p->begun_ns, p->until_ns)) {
 		file->bytes = p->bytes; /* (2) */
 		file->size_bytes = p->size_bytes;
+		file->begun_ns = p->begun_ns;
 		file->until_ns = p->until_ns;
 		p->bytes = NULL;
 	}
@@ -183,7 +204,8 @@ bool mount_ahead_read(struct mount_worker *w, const struct mount_op *op)
 	const struct mount_file *file = (const struct mount_file *)(uintptr_t)in->fh;
 	uint64_t length;
 
-	if (!file->bytes || w->now_ns >= file->until_ns)
+	if (!file->bytes ||
+	    !is_good(w, place_of(w->fs, &file->handle), file->begun_ns, file->until_ns))
 		return false;
 	length = in->offset < file->size_bytes ? file->size_bytes - in->offset : 0;
 	(void)mount_reply(w, op, file->bytes + min_u64(in->offset, file->size_bytes),

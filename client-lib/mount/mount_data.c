@@ -87,6 +87,7 @@ int mount_write_step(struct mount_worker *w, struct mount_op *op)
 	const struct fuse_write_in *in = (const void *)op->args;
 	const struct fuse_write_out out = { .size = in->size };
 
+	mount_ahead_changed(w, &op->at->handle);
 	return op->req.status ? op->req.status : mount_reply(w, op, &out, sizeof(out));
 }
 
@@ -105,6 +106,7 @@ int mount_fallocate_begin(struct mount_worker *w, struct mount_op *op)
 
 int mount_fallocate_step(struct mount_worker *w, struct mount_op *op)
 {
+	mount_ahead_changed(w, &op->at->handle);
 	return op->req.status ? op->req.status : mount_reply(w, op, NULL, 0);
 }
 

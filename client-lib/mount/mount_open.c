@@ -127,10 +127,13 @@ int mount_open_begin(struct mount_worker *w, struct mount_op *op)
 
 int mount_open_step(struct mount_worker *w, struct mount_op *op)
 {
+	const struct fuse_open_in *in = (const void *)op->args;
 	struct fuse_open_out out;
 
 	if (op->doing == HOLDS_LATER)
 		return opened_later(w, op);
+	if (in->flags & O_TRUNC)
+		mount_ahead_changed(w, &op->at->handle);
 	if (no_room(op))
 		return open_by(w, op, HOLDS_NOT);
 	if (op->req.status)

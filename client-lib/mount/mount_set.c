@@ -86,6 +86,8 @@ int mount_setattr_step(struct mount_worker *w, struct mount_op *op)
 {
 	int err = op->doing == ASKS ? mount_asked(op) : op->req.status;
 
+	if (op->doing == TRUNCATES)
+		mount_ahead_changed(w, &op->at->handle);
 	if (err)
 		return err;
 	return op->doing == ASKS ? mount_reply_attr(w, op) : next(w, op, op->doing);

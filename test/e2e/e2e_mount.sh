@@ -220,6 +220,45 @@ before=$(requests read)
 check "reads small files" sh -c "cd '$MNT-3/small' && sha256sum -c --quiet '$DIR/sums'"
 is "without a request to read" "$before" "$(requests read)"
 check "it is unmounted" umount "$MNT-3"
+# Bytes that were read with a lookup, and changed since through the same mount.
+check "a mount with a cache" mount_at "$MNT-3" cache=60
+own_changes() {
+	python3 - "$MNT/small" "$MNT-3/small" <<'EOF2'
+import ctypes, os, sys
+to, by = sys.argv[1:]
+libc = ctypes.CDLL(None)
+libc.fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_long, ctypes.c_long]
+changes = {
+    "write": lambda fd, path: os.pwrite(fd, b"x" * 100, 10),
+    "truncate": lambda fd, path: os.truncate(path, 2),
+    "truncate up": lambda fd, path: os.ftruncate(fd, 9000),
+    "punch": lambda fd, path: libc.fallocate(fd, 3, 0, 2),
+    "open with O_TRUNC": lambda fd, path: os.close(os.open(path, os.O_WRONLY | os.O_TRUNC)),
+}
+bad = 0
+for number, (what, change) in enumerate(changes.items()):
+    for early in (False, True): # opened before the change, or only looked up
+        path = f"{by}/own-{number}-{early}"
+        with open(f"{to}/own-{number}-{early}", "wb") as f:
+            f.write(b"abc")
+        fd = os.open(path, os.O_RDONLY) if early else os.stat(path) and -1
+        writer = os.open(path, os.O_RDWR)
+        change(writer, path)
+        os.close(writer)
+        with open(f"{to}/own-{number}-{early}", "rb") as f:
+            wanted = f.read()
+        fd = fd if early else os.open(path, os.O_RDONLY)
+        got = os.pread(fd, 10000, 0)
+        os.close(fd)
+        if got != wanted:
+            print(f"{what}, {'open' if early else 'looked up'}: {len(got)} bytes {got[:9]}, not {len(wanted)} {wanted[:9]}")
+            bad += 1
+        os.unlink(path)
+sys.exit(bad)
+EOF2
+}
+check "shows its own changes at once" own_changes
+check "it is unmounted" umount "$MNT-3"
 # Where no small files are opened, their bytes are soon asked for no more.
 check "a mount with a cache" mount_at "$MNT-3" cache=60,threads=1
 before=$(requests read_batch)
