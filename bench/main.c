@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include "bench/bench.h"
 #include "bench/command.h"
+#include "bench/report/args.h"
 #include "base/num.h"
 #include "base/version.h"
 
@@ -134,58 +135,17 @@ static const struct argp_option options[] = {
 	{ NULL, 0, NULL, 0, NULL, 0 },
 };
 
-/* Parses a number with a suffix; ends the program when it is not one. */
-static uint64_t number(struct argp_state *state, const char *arg, uint64_t low, uint64_t high)
-{
-	static const char suffixes[] = "KMGT";
-	char *end;
-	unsigned long long v;
-	uint64_t scale = 1;
-
-	errno = 0;
-	v = strtoull(arg, &end, 10);
-	if (*end) {
-		const char *s = strchr(suffixes, *end);
-
-		scale = s ? 1ull << (10 * (s - suffixes + 1)) : 0;
-		end++;
-	}
-	if (errno || end == arg || *end || !scale || arg[0] == '-' || v > high / scale ||
-	    v * scale < low)
-		argp_error(state, "'%s' is not a number from %llu to %llu", arg,
-			   (unsigned long long)low, (unsigned long long)high);
-	return v * scale;
-}
-
 static void cores(struct argp_state *state, const char *arg, struct bench_conf *conf)
 {
 	if (sscanf(arg, "%d,%d", &conf->core_client, &conf->core_appliance) != 2)
 		argp_error(state, "--cores needs two processor numbers, such as 1,0");
 }
 
-static void positive_seconds(struct argp_state *state, const char *arg, struct bench_conf *conf)
-{
-	char *end;
-
-	conf->seconds = strtod(arg, &end);
-	if (*end || !(conf->seconds >= 0.01 && conf->seconds <= 3600))
-		argp_error(state, "--seconds must be 0.01 to 3600");
-}
-
-static void times_capacity(struct argp_state *state, const char *arg, struct bench_conf *conf)
-{
-	char *end;
-
-	conf->times = strtod(arg, &end);
-	if (*end || !(conf->times >= 0.1 && conf->times <= 1000))
-		argp_error(state, "--times must be 0.1 to 1000");
-}
-
 static void add_fill(struct argp_state *state, const char *arg, struct bench_conf *conf)
 {
 	if (conf->fill_count == BENCH_FILLS_MAX)
 		argp_error(state, "--fill at most %d times", BENCH_FILLS_MAX);
-	conf->fill[conf->fill_count++] = (uint32_t)number(state, arg, 1, 99);
+	conf->fill[conf->fill_count++] = (uint32_t)args_number(state, arg, 1, 99);
 }
 
 static void add_address(struct argp_state *state, const char *arg, struct bench_conf *conf)
@@ -213,64 +173,64 @@ static error_t parse_amount(int key, const char *arg, struct argp_state *state)
 
 	switch (key) {
 	case 's':
-		conf->size_bytes = number(state, arg, 1, 64ull << 20);
+		conf->size_bytes = args_number(state, arg, 1, 64ull << 20);
 		return 0;
 	case 'l':
-		conf->least_bytes = number(state, arg, 0, 64ull << 20);
+		conf->least_bytes = args_number(state, arg, 0, 64ull << 20);
 		return 0;
 	case 'F':
-		conf->file_bytes = number(state, arg, 1 << 20, 1ull << 50);
+		conf->file_bytes = args_number(state, arg, 1 << 20, 1ull << 50);
 		return 0;
 	case 'f':
-		conf->files = number(state, arg, 1, 1ull << 32);
+		conf->files = args_number(state, arg, 1, 1ull << 32);
 		return 0;
 	case 'K':
-		conf->cache_bytes = number(state, arg, 4 << 20, 1ull << 40);
+		conf->cache_bytes = args_number(state, arg, 4 << 20, 1ull << 40);
 		return 0;
 	case 'b':
-		conf->batch = (uint32_t)number(state, arg, 1, 1024);
+		conf->batch = (uint32_t)args_number(state, arg, 1, 1024);
 		return 0;
 	case 'q':
-		conf->depth = (uint32_t)number(state, arg, 1, 256);
+		conf->depth = (uint32_t)args_number(state, arg, 1, 256);
 		return 0;
 	case 'S':
-		positive_seconds(state, arg, conf);
+		conf->seconds = args_real(state, arg, 0.01, 3600);
 		return 0;
 	case 'r':
-		conf->runs = (uint32_t)number(state, arg, 1, BENCH_RUNS_MAX);
+		conf->runs = (uint32_t)args_number(state, arg, 1, BENCH_RUNS_MAX);
 		return 0;
 	case 'E':
-		conf->epochs = (uint32_t)number(state, arg, 1, BENCH_RUNS_MAX);
+		conf->epochs = (uint32_t)args_number(state, arg, 1, BENCH_RUNS_MAX);
 		return 0;
 	case 'R':
-		conf->read_percent = (uint32_t)number(state, arg, 0, 100);
+		conf->read_percent = (uint32_t)args_number(state, arg, 0, 100);
 		return 0;
 	case 'n':
-		conf->threads = (uint32_t)number(state, arg, 1, BENCH_THREADS_MAX);
+		conf->threads = (uint32_t)args_number(state, arg, 1, BENCH_THREADS_MAX);
 		return 0;
 	case 'L':
-		conf->lanes = (uint32_t)number(state, arg, 1, 8);
+		conf->lanes = (uint32_t)args_number(state, arg, 1, 8);
 		return 0;
 	case 'm':
-		conf->sessions = (uint32_t)number(state, arg, 1, 4000);
+		conf->sessions = (uint32_t)args_number(state, arg, 1, 4000);
 		return 0;
 	case 'D':
-		conf->deaf = (uint32_t)number(state, arg, 1, BENCH_DEAF_MAX);
+		conf->deaf = (uint32_t)args_number(state, arg, 1, BENCH_DEAF_MAX);
 		return 0;
 	case OPT_SETTLE:
-		conf->settle = (uint32_t)number(state, arg, 0, 3600);
+		conf->settle = (uint32_t)args_number(state, arg, 0, 3600);
 		return 0;
 	case 'u':
 		add_fill(state, arg, conf);
 		return 0;
 	case 'x':
-		times_capacity(state, arg, conf);
+		conf->times = args_real(state, arg, 0.1, 1000);
 		return 0;
 	case 'a':
-		conf->rate = (uint32_t)number(state, arg, 1, 1000000);
+		conf->rate = (uint32_t)args_number(state, arg, 1, 1000000);
 		return 0;
 	case 'N':
-		conf->count = number(state, arg, 1, 1ull << 40);
+		conf->count = args_number(state, arg, 1, 1ull << 40);
 		return 0;
 	case 'C':
 		cores(state, arg, conf);

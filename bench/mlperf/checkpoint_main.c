@@ -127,8 +127,9 @@ static void describe(const struct conf *c, uint32_t target, const struct target 
 		 bytes_of(c->model, c->ranks) * c->scale / 1e9, c->scale);
 }
 
-static int measure(const struct conf *c, uint32_t target, struct target *t)
+static int measure(void *conf, uint32_t target, struct target *t)
 {
+	const struct conf *c = conf;
 	struct figure *f = calloc(4, sizeof(*f));
 	struct phase p = { .conf = c };
 	struct target_crew *crew = NULL;
@@ -183,48 +184,28 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_NO_ARGS:
 		argp_error(state, "name a model");
 		return EINVAL;
-	case ARGP_KEY_END:
-		if (c->args.target_count == 0)
-			argp_error(state, "name at least one --target");
-		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}
 }
 
-static const struct argp_child children[] = { { &args_argp, 0, NULL, 0 }, { NULL, 0, NULL, 0 } };
 static const struct argp argp = {
 	.options = options,
 	.parser = parse,
 	.args_doc = "MODEL",
 	.doc = "Save and load checkpoints as the ranks of a training job do, by the layouts of "
 	       "MLPerf Storage.  MODEL is llama3-8b, llama3-70b, llama3-405b or llama3-1t.",
-	.children = children,
+	.children = args_children,
 };
 
 int command_checkpoint(int argc, char **argv)
 {
 	struct conf c = { .ranks = RANKS_DEFAULT };
-	struct figure_head head;
-	int err = 0;
 
-	args_begin(&c.args, argc, argv);
-	argp_parse(&argp, argc, argv, 0, NULL, &c);
+	args_parse(&c.args, &argp, argc, argv, &c);
 	c.ranks = min_u32(c.ranks, c.model->ranks);
 	c.scale =
 		(double)(c.args.bytes ? c.args.bytes : BYTES_DEFAULT) / bytes_of(c.model, c.ranks);
 	c.scale = c.scale > 1 ? 1 : c.scale;
-	bench_catch_signals();
-	figure_head_now(&head);
-	figure_head_print(&head, c.args.json, stdout);
-	for (uint32_t i = 0; i < c.args.target_count && !err; i++) {
-		struct target *t;
-
-		err = args_open(&c.args, i, &t);
-		if (err)
-			break;
-		err = measure(&c, i, t);
-		target_close(t);
-	}
-	return err;
+	return args_each(&c.args, &c, measure);
 }

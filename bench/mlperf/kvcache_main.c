@@ -251,8 +251,9 @@ static int runs(const struct conf *c, struct run *r, uint32_t target, struct tar
 	return 0;
 }
 
-static int measure(const struct conf *c, uint32_t target, struct target *t)
+static int measure(void *conf, uint32_t target, struct target *t)
 {
+	const struct conf *c = conf;
 	struct figure *f = calloc(FIGURES, sizeof(*f));
 	struct run *r = calloc(1, sizeof(*r));
 	struct target_crew *crew = NULL;
@@ -293,48 +294,28 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		if (!c->option)
 			argp_error(state, "'%s' is none of 8b, 8b-memory, 70b", arg);
 		return 0;
-	case ARGP_KEY_END:
-		if (c->args.target_count == 0)
-			argp_error(state, "name at least one --target");
-		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}
 }
 
-static const struct argp_child children[] = { { &args_argp, 0, NULL, 0 }, { NULL, 0, NULL, 0 } };
 static const struct argp argp = {
 	.parser = parse,
 	.args_doc = "[OPTION]",
 	.doc = "Save and load the key-value caches of conversations, as MLPerf Storage 3.0 does.  "
 	       "OPTION is 8b (200 users), 8b-memory (100 users, 4 GiB before the storage) or 70b "
 	       "(70 users).",
-	.children = children,
+	.children = args_children,
 };
 
 int command_kvcache(int argc, char **argv)
 {
 	struct conf c = { .option = &kv_options[0] };
-	struct figure_head head;
-	int err = 0;
 
-	args_begin(&c.args, argc, argv);
-	argp_parse(&argp, argc, argv, 0, NULL, &c);
+	args_parse(&c.args, &argp, argc, argv, &c);
 	c.args.seconds = c.args.seconds > 0 ? c.args.seconds : 10;
 	c.scale = (double)(c.args.bytes ? c.args.bytes : BYTES_DEFAULT) /
 		  (mean_bytes() * c.option->users);
 	c.scale = c.scale > 1 ? 1 : c.scale;
-	bench_catch_signals();
-	figure_head_now(&head);
-	figure_head_print(&head, c.args.json, stdout);
-	for (uint32_t i = 0; i < c.args.target_count && !err; i++) {
-		struct target *t;
-
-		err = args_open(&c.args, i, &t);
-		if (err)
-			break;
-		err = measure(&c, i, t);
-		target_close(t);
-	}
-	return err;
+	return args_each(&c.args, &c, measure);
 }

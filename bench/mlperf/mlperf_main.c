@@ -295,16 +295,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_NO_ARGS:
 		argp_error(state, "name a workload, or all");
 		return EINVAL;
-	case ARGP_KEY_END:
-		if (c->args.target_count == 0)
-			argp_error(state, "name at least one --target");
-		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}
 }
 
-static const struct argp_child children[] = { { &args_argp, 0, NULL, 0 }, { NULL, 0, NULL, 0 } };
 static const struct argp argp = {
 	.options = options,
 	.parser = parse,
@@ -312,7 +307,7 @@ static const struct argp argp = {
 	.doc = "Train simulated accelerators from a storage system, by the constants and rules of "
 	       "MLPerf Storage.  WORKLOAD is unet3d, resnet50, cosmoflow, bert, retinanet, flux, "
 	       "dlrm, or all.",
-	.children = children,
+	.children = args_children,
 };
 
 /* The newest accelerator that the workload has, or the one that was asked for. */
@@ -331,16 +326,11 @@ static int accelerator_of(const struct conf *c, const struct mlperf_workload *w,
 int command_mlperf(int argc, char **argv)
 {
 	struct conf c = { .workload = NULL };
-	struct figure_head head;
 	int err = 0;
 
-	args_begin(&c.args, argc, argv);
-	argp_parse(&argp, argc, argv, 0, NULL, &c);
+	args_parse(&c.args, &argp, argc, argv, &c);
 	if (c.args.options.threads == 0)
 		c.args.options.threads = THREADS_MAX;
-	bench_catch_signals();
-	figure_head_now(&head);
-	figure_head_print(&head, c.args.json, stdout);
 	for (uint32_t i = 0; i < mlperf_workload_count && !err; i++) {
 		const struct mlperf_workload *w = &mlperf_workloads[i];
 		enum mlperf_accelerator a;

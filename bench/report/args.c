@@ -123,14 +123,20 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'j':
 		a->json = true;
 		return 0;
+	case ARGP_KEY_END:
+		if (a->target_count == 0)
+			argp_error(state, "name at least one --target");
+		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}
 }
 
-const struct argp args_argp = { .options = options, .parser = parse };
+static const struct argp targets = { .options = options, .parser = parse };
+const struct argp_child args_children[] = { { &targets, 0, NULL, 0 }, { NULL, 0, NULL, 0 } };
 
-void args_begin(struct args *a, int argc, char **argv)
+/* Defaults, and the command line as it was typed. */
+static void begin(struct args *a, int argc, char **argv)
 {
 	size_t at;
 
@@ -143,6 +149,34 @@ void args_begin(struct args *a, int argc, char **argv)
 		snprintf(a->command + at, sizeof(a->command) - at, " %s%s%s", quote, argv[i],
 			 quote);
 	}
+}
+
+void args_parse(struct args *a, const struct argp *argp, int argc, char **argv, void *conf)
+{
+	struct figure_head head;
+
+	begin(a, argc, argv);
+	argp_parse(argp, argc, argv, 0, NULL, conf);
+	bench_catch_signals();
+	figure_head_now(&head);
+	figure_head_print(&head, a->json, stdout);
+}
+
+int args_each(const struct args *a, void *conf,
+	      int (*measure)(void *conf, uint32_t i, struct target *t))
+{
+	int err = 0;
+
+	for (uint32_t i = 0; i < a->target_count && !err; i++) {
+		struct target *t;
+
+		err = args_open(a, i, &t);
+		if (err)
+			break;
+		err = measure(conf, i, t);
+		target_close(t);
+	}
+	return err;
 }
 
 int args_open(const struct args *a, uint32_t i, struct target **out)

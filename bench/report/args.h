@@ -26,11 +26,16 @@ struct args {
 	char command[320];
 };
 
-/* For argp.children; its input is a struct args. */
-extern const struct argp args_argp;
+/* The children of a command's argp: the options above, and at least one --target.  At
+ * ARGP_KEY_INIT the command sets state->child_inputs[0] to its struct args. */
+extern const struct argp_child args_children[];
 
-/* Before argp_parse(): defaults, and the command line as it was typed. */
-void args_begin(struct args *a, int argc, char **argv);
+/* Sets the defaults and parses; `conf`, the input of `argp`, has `a`.  Then signals are caught, and
+ * the head of the report is printed. */
+void args_parse(struct args *a, const struct argp *argp, int argc, char **argv, void *conf);
+/* Opens each target in turn for `measure`, and closes it; the first error ends that. */
+must_check int args_each(const struct args *a, void *conf,
+			 int (*measure)(void *conf, uint32_t i, struct target *t));
 /* Parses a number with K, M, G or T; argp_error() if it is not one in that range. */
 uint64_t args_number(struct argp_state *state, const char *arg, uint64_t low, uint64_t high);
 double args_real(struct argp_state *state, const char *arg, double low, double high);

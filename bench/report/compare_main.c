@@ -55,22 +55,17 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case OPT_ONLY:
 		c->only = arg;
 		return 0;
-	case ARGP_KEY_END:
-		if (c->args.target_count == 0)
-			argp_error(state, "name at least one --target");
-		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}
 }
 
-static const struct argp_child children[] = { { &args_argp, 0, NULL, 0 }, { NULL, 0, NULL, 0 } };
 static const struct argp argp = {
 	.options = options,
 	.parser = parse,
 	.doc = "Compare storage systems: large files, small files by name, names, the first batch; "
 	       "each --target in turn, in every round.",
-	.children = children,
+	.children = args_children,
 };
 
 /* ---- one load -------------------------------------------------------------------------------- */
@@ -179,19 +174,14 @@ static void close_all(struct conf *c)
 int command_compare(int argc, char **argv)
 {
 	struct conf *c = calloc(1, sizeof(*c));
-	struct figure_head head;
 	bool left_out = false;
 	int err;
 
 	if (!c)
 		return bench_fail("out of memory");
-	args_begin(&c->args, argc, argv);
-	argp_parse(&argp, argc, argv, 0, NULL, c);
+	args_parse(&c->args, &argp, argc, argv, c);
 	if (c->args.seconds <= 0)
 		c->args.seconds = c->quick ? 0.3 : 1;
-	bench_catch_signals();
-	figure_head_now(&head);
-	figure_head_print(&head, c->args.json, stdout);
 	err = open_all(c);
 	for (uint32_t i = 0; i < compare_load_count && !err && !bench_interrupted(); i++)
 		if (compare_wanted(&compare_loads[i], c->only))
