@@ -39,8 +39,10 @@ __attribute__((format(printf, 2, 3))) static void say(struct compare *c, const c
 
 static bool is_lost(const struct compare *c, uint64_t at)
 {
-	ASSERT(META_BADDR_DRIVE(at) < META_DRIVES_MAX);
-	return c->r->geo.state[META_BADDR_DRIVE(at)] == DRIVE_LOST;
+	const uint32_t d = META_BADDR_DRIVE(at); /* of an extent: as the drive says */
+
+	ASSERT(at);
+	return d < META_DRIVES_MAX && c->r->geo.state[d] == DRIVE_LOST;
 }
 
 /* Counts a block or a page, and names each wrong copy. */

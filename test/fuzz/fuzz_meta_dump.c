@@ -3,9 +3,10 @@
  * A store in words, when its drives say whatever they like.
  *
  * The golden store with patches: {drive, le16 block, le16 offset, length, bytes}, until the input
- * ends.  Bit 7 of `drive`: the checksum of the patched structure is made right again, where the
- * block's own type says what it is, so that the parsers behind it are reached.  Then everything is
- * shown, as text or as JSON, and salvaged; the sanitizers watch.
+ * ends.  Bit 6 of the first `drive` selects the golden store of two copies, on three drives.  Bit 7
+ * of each `drive`: the checksum of the patched structure is made right again, where the block's own
+ * type says what it is, so that the parsers behind it are reached.  Then everything is shown, as
+ * text or as JSON, compared, and salvaged; the sanitizers watch.
  */
 #include "meta/offline/meta_raw_internal.h"
 #include "test/lib/golden_image.h"
@@ -20,18 +21,23 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 #define DRIVE_BYTES (2u << 20)
 #define BLOCKS      (DRIVE_BYTES / 4096)
 
-static uint8_t *golden[2], *drive[2];
+static struct store {
+	const char *path;
+	uint32_t ndrives;
+	uint8_t *golden[3], *drive[3];
+} stores[2] = { { .path = "test/golden/store-4.img", .ndrives = 2 },
+		{ .path = "test/golden/store-4-pairs.img", .ndrives = 3 } };
 
-static void load(void)
+static void load(struct store *s)
 {
-	for (int d = 0; d < 2; d++) {
-		golden[d] = calloc(1, DRIVE_BYTES);
-		drive[d] = calloc(1, DRIVE_BYTES);
-		ASSERT(golden[d] && drive[d]);
+	for (uint32_t d = 0; d < s->ndrives; d++) {
+		s->golden[d] = calloc(1, DRIVE_BYTES);
+		s->drive[d] = calloc(1, DRIVE_BYTES);
+		ASSERT(s->golden[d] && s->drive[d]);
 	}
-	ASSERT(golden_image_load("test/golden/store-4.img", golden, 2, DRIVE_BYTES) == 0);
-	for (int d = 0; d < 2; d++)
-		memcpy(drive[d], golden[d], DRIVE_BYTES);
+	ASSERT(golden_image_load(s->path, s->golden, s->ndrives, DRIVE_BYTES) == 0);
+	for (uint32_t d = 0; d < s->ndrives; d++)
+		memcpy(s->drive[d], s->golden[d], DRIVE_BYTES);
 }
 
 static void crc_at(uint8_t *p, uint32_t at, size_t size_bytes)
@@ -71,17 +77,18 @@ static void seal(uint8_t *all, uint32_t block)
 }
 
 /* With undo set the golden bytes come back. */
-static void patch(const uint8_t *bytes, size_t size, bool undo)
+static void patch(struct store *s, const uint8_t *bytes, size_t size, bool undo)
 {
 	while (size > 6) {
-		uint8_t *all = drive[bytes[0] & 1];
+		const uint32_t d = (bytes[0] & (s->ndrives > 2 ? 3u : 1u)) % s->ndrives;
+		uint8_t *all = s->drive[d];
 		uint32_t block = (bytes[1] | (uint32_t)bytes[2] << 8) % BLOCKS;
 		uint32_t offset = (bytes[3] | (uint32_t)bytes[4] << 8) % 4096;
 		uint32_t n = min_u32(bytes[5], min_u32((uint32_t)size - 6, 4096 - offset));
 		uint32_t from = block < META_PAGE_BLOCKS ? 0 : block - META_PAGE_BLOCKS;
 
 		if (undo) /* and the checksum's, at the begin of a page */
-			memcpy(all + from * 4096ul, golden[bytes[0] & 1] + from * 4096ul,
+			memcpy(all + from * 4096ul, s->golden[d] + from * 4096ul,
 			       (block - from + 1) * 4096ul);
 		else
 			memcpy(all + block * 4096ul + offset, bytes + 6, n);
@@ -104,6 +111,7 @@ static void show_all(struct meta_raw *r, FILE *out, bool json)
 	char arg[24];
 
 	show(r, "super", NULL, out, json);
+	show(r, "set", NULL, out, json);
 	show(r, "roots", NULL, out, json);
 	show(r, "zones", NULL, out, json);
 	show(r, "log", NULL, out, json);
@@ -121,6 +129,12 @@ static void show_all(struct meta_raw *r, FILE *out, bool json)
 		show(r, "path", paths[i], out, json);
 		show(r, "file", paths[i], out, json);
 	}
+}
+
+static void hear(void *arg, const char *line)
+{
+	(void)arg;
+	ASSERT(strlen(line) > 0);
 }
 
 /* Every object that is left, with all that it has. */
@@ -155,23 +169,26 @@ static void salvage(struct meta_raw *r)
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
+	struct store *s = &stores[size && bytes[0] & 0x40];
+	struct meta_raw_compared compared;
 	struct meta_raw *r;
 	struct raw_mem mem;
 	char *text = NULL;
 	size_t text_size;
 	FILE *out = open_memstream(&text, &text_size);
 
-	if (!golden[0])
-		load();
+	if (!s->golden[0])
+		load(s);
 	ASSERT(out);
-	patch(bytes, size, false);
-	raw_mem_init(&mem, drive, 2, DRIVE_BYTES);
+	patch(s, bytes, size, false);
+	raw_mem_init(&mem, s->drive, s->ndrives, DRIVE_BYTES);
 	ASSERT(meta_raw_open(&r, &mem.from) == 0);
 	show_all(r, out, size & 1);
+	(void)!meta_raw_compare(r, &compared, hear, NULL);
 	salvage(r);
 	meta_raw_close(r);
 	ASSERT(fclose(out) == 0);
 	free(text);
-	patch(bytes, size, true);
+	patch(s, bytes, size, true);
 	return 0;
 }

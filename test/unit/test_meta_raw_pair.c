@@ -473,6 +473,57 @@ Test(meta_raw_pair, compare_names_each_copy_that_is_wrong)
 	cr_assert_eq(c.bad_second + c.bad_both, 0);
 }
 
+/* Lets the first run of the first extent of a leaf be on drive 4095.  False: it has none. */
+static bool misplace(uint64_t leaf)
+{
+	uint8_t *page = at(leaf);
+
+	for (uint32_t i = 0; i < meta__page_count(page); i++) {
+		const struct meta_key key = meta__leaf_key(page, i);
+		const void *value;
+		uint32_t len;
+
+		meta__leaf_value(page, i, &value, &len);
+		if (meta__key_class(&key) != META__CLASS_OBJ ||
+		    meta__key_kind(&key) != META__KIND_EXTENT)
+			continue;
+		memset(page + ((const uint8_t *)value - page) + 14, 0xff, 2);
+		meta__page_seal(page);
+		return true;
+	}
+	return false;
+}
+
+Test(meta_raw_pair, compare_survives_an_extent_on_a_drive_that_no_store_can_have)
+{
+	const struct meta_key key = { { 0 } };
+	struct meta_raw_compared c;
+	struct meta__raw_way way = { 0 };
+	struct meta_raw_loss loss;
+	struct meta_raw *raw;
+	uint64_t leaf, twin;
+	bool done = false;
+
+	filled(true);
+	raw = look();
+	for (uint32_t shard = 0; shard < raw->geo.nshards && !done; shard++) {
+		if (!meta__raw_go(raw, shard, &key, 0, &way))
+			continue;
+		leaf = way.step[way.steps - 1].page.baddr;
+		twin = meta__raw_twin(raw, leaf);
+		done = misplace(leaf) && misplace(twin);
+	}
+	meta_raw_close(raw);
+	cr_assert(done);
+	c = compare();
+	cr_assert_gt(c.single, 0);
+	cr_assert_eq(c.single, c.bad_both);
+	cr_assert_gt(lines_wrong[2], 0);
+	raw = look();
+	cr_assert_eq(meta_raw_salvage(raw, &loss), 0);
+	meta_raw_close(raw);
+}
+
 static char *words(const char *what, const char *arg, int want)
 {
 	int err;
