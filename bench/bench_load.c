@@ -89,6 +89,11 @@ static int submit(struct bench_load *l, struct bench_slot *s, uint64_t now)
 		l->in_flight++;
 		return 0;
 	}
+	if (err == BENCH_LOAD_LATER) {
+		ASSERT(l->in_flight > 0); /* else nothing comes back */
+		s->waits = true;
+		return 0;
+	}
 	l->drained = err == BENCH_LOAD_NO_MORE;
 	return l->drained ? 0 : 1;
 }
@@ -97,8 +102,24 @@ static int submit_all(struct bench_load *l, uint64_t now)
 {
 	int err = 0;
 
-	for (uint32_t i = 0; !err && !l->drained && i < l->depth; i++)
+	for (uint32_t i = 0; !err && !l->drained && i < l->depth; i++) {
+		l->slot[i].waits = false;
 		err = submit(l, &l->slot[i], now);
+	}
+	return err;
+}
+
+/* A slot that is free, and those that wait. */
+static int submit_again(struct bench_load *l, struct bench_slot *free, uint64_t now)
+{
+	int err = submit(l, free, now);
+
+	for (uint32_t i = 0; !err && !l->drained && i < l->depth; i++) {
+		if (!l->slot[i].waits || &l->slot[i] == free)
+			continue;
+		l->slot[i].waits = false;
+		err = submit(l, &l->slot[i], now);
+	}
 	return err;
 }
 
@@ -122,7 +143,8 @@ static int turn(struct bench_load *l, struct weka_req *req, uint64_t now, struct
 		stat_hist_record(run->hist, now - s->began_ns);
 	if (l->drained || l->ops->pause)
 		return 0;
-	return submit(l, s, now);
+	s->waits = false;
+	return submit_again(l, s, now);
 }
 
 /* Reaps all requests in flight, and those that are submitted again meanwhile. */

@@ -9,6 +9,7 @@
 #include "base/assert.h"
 #include "client-lib/weka_client.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct bench_run;
@@ -20,12 +21,14 @@ struct bench_slot {
 	struct weka_window window; /* lease NULL: none was wanted */
 	uint64_t began_ns;
 	uint32_t index;
+	bool waits; /* its last submit was LATER */
 };
 
-enum { BENCH_LOAD_SUBMITTED = 0, BENCH_LOAD_FAILED = 1, BENCH_LOAD_NO_MORE = 2 };
+enum { BENCH_LOAD_SUBMITTED, BENCH_LOAD_FAILED, BENCH_LOAD_NO_MORE, BENCH_LOAD_LATER };
 
 struct bench_load_ops {
-	/* Submit slot->req: 0; FAILED after a line on stderr; NO_MORE: nothing is left to do. */
+	/* Submit slot->req: 0; FAILED after a line on stderr; NO_MORE: nothing is left to do;
+	 * LATER: again when another request has come back. */
 	int (*submit)(void *ctx, struct weka_client *client, struct bench_slot *slot);
 	/* The request was reaped with status 0: check the result, add to run->ops and run->bytes.
 	 * 0, or FAILED after a line on stderr. */

@@ -33,9 +33,10 @@ enum scale_phase {
 extern const char *const scale_phase_name[SCALE_PHASES];
 
 enum {
-	SCALE_NAME_BYTES = 13,  /* "f", or "g" when it is renamed, and twelve digits */
-	SCALE_NAME_STRIDE = 24, /* for any number at all */
-	SCALE_STEP = 1000003,   /* prime: i * STEP % n takes each name once */
+	SCALE_NAME_BYTES = 13,   /* "f", or "g" when it is renamed, and twelve digits */
+	SCALE_NAME_STRIDE = 24,  /* for any number at all */
+	SCALE_SINGLE_DEPTH = 64, /* of requests of one name each */
+	SCALE_STEP = 1000003,    /* prime: i * STEP % n takes each name once */
 };
 void scale_name(char out[SCALE_NAME_STRIDE], char first, uint64_t number);
 /* Of that file: between --least and --size, the same each time. */
@@ -54,7 +55,8 @@ struct scale_worker {
 	uint64_t end;      /* create, rename, unlink: the last one's next */
 	uint64_t again;    /* create: those below may be there already, by a run that was killed */
 	uint32_t listings; /* at once: each lists all */
-	struct scale_batch *batch; /* one a slot */
+	uint64_t renaming[SCALE_SINGLE_DEPTH]; /* by slot: its name's number + 1; 0: none */
+	struct scale_batch *batch;             /* one a slot */
 };
 
 /* Operations of a phase that goes once through all files of this worker. */

@@ -16,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SINGLE_DEPTH 64u /* of requests of one name each */
 #define LIST_ENTRIES 512u
 #define LIST_BYTES   (256u << 10)
 
@@ -206,6 +205,16 @@ static int finish_list(void *ctx, struct bench_slot *slot, struct bench_run *run
 
 /* ---- rename: all there, then all back; unlink ---------------------------------------------- */
 
+/* Since the round before: its answer may come after those to all other names. */
+static bool is_being_renamed(const struct scale_worker *w, uint64_t number)
+{
+	bool is = false;
+
+	for (uint32_t i = 0; i < SCALE_SINGLE_DEPTH; i++)
+		is |= w->renaming[i] == number + 1;
+	return is;
+}
+
 static int submit_rename(void *ctx, struct weka_client *client, struct bench_slot *slot)
 {
 	struct scale_worker *w = ctx;
@@ -217,7 +226,11 @@ static int submit_rename(void *ctx, struct weka_client *client, struct bench_slo
 
 	if (w->next == w->end)
 		return BENCH_LOAD_NO_MORE;
-	number = own_mixed(w, w->next++);
+	number = own_mixed(w, w->next);
+	if (is_being_renamed(w, number))
+		return BENCH_LOAD_LATER;
+	w->next++;
+	w->renaming[slot->index] = number + 1;
 	scale_name(b->name[0], back ? 'g' : 'f', number);
 	scale_name(b->to, back ? 'f' : 'g', number);
 	from = ref_of(w, b->name[0]);
@@ -257,8 +270,10 @@ static int finish_unlink(void *ctx, struct bench_slot *slot, struct bench_run *r
 
 static int finish_rename(void *ctx, struct bench_slot *slot, struct bench_run *run)
 {
-	(void)ctx;
-	(void)slot;
+	struct scale_worker *w = ctx;
+
+	ASSERT(w->renaming[slot->index] > 0);
+	w->renaming[slot->index] = 0;
 	run->ops++;
 	return 0;
 }
@@ -290,7 +305,9 @@ int scale_load_run(struct scale_worker *w, enum scale_phase phase, double second
 		   struct bench_run *run)
 {
 	const bool single = window_of(w->conf, phase) == 0;
-	uint32_t depth = phase == SCALE_LIST ? w->listings : single ? SINGLE_DEPTH : w->conf->depth;
+	uint32_t depth = phase == SCALE_LIST ? w->listings
+			 : single            ? SCALE_SINGLE_DEPTH
+					     : w->conf->depth;
 	struct bench_load *load = NULL;
 	int err = bench_load_create(&load, w->client, depth, window_of(w->conf, phase),
 				    &phase_ops[phase], w);
@@ -341,7 +358,7 @@ void scale_load_options(const struct bench_conf *conf, struct weka_options *o)
 {
 	*o = (struct weka_options){
 		.size_bytes = sizeof(*o),
-		.requests_max = max_u32(conf->depth, SINGLE_DEPTH) + 1,
+		.requests_max = max_u32(conf->depth, SCALE_SINGLE_DEPTH) + 1,
 		.batches_max = conf->depth + 1,
 		.pool_bytes =
 			conf->depth * (window_of(conf, SCALE_STAT) + (64u << 10)) + (4u << 20),
@@ -350,7 +367,7 @@ void scale_load_options(const struct bench_conf *conf, struct weka_options *o)
 
 int scale_load_open(struct scale_worker *w)
 {
-	w->batch = calloc(max_u32(w->conf->depth, SINGLE_DEPTH), sizeof(*w->batch));
+	w->batch = calloc(max_u32(w->conf->depth, SCALE_SINGLE_DEPTH), sizeof(*w->batch));
 	return w->batch ? 0 : bench_fail("out of memory");
 }
 

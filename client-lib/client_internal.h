@@ -505,6 +505,9 @@ wk_cold void client__forget_all(struct weka_client *c);
 #define CLIENT_ASK_AGAIN 1
 #define CLIENT_TELL      2
 must_check bool client__tell_next(struct client_slot *slot);
+/* FAB_PROTECT: see weka_protect(). */
+must_check int client__submit_protect(struct weka_client *c, struct weka_req *req,
+				      const char *scheme);
 /* FAB_DAMAGED, FAB_LOG: see weka_damaged(), weka_log(). */
 must_check int client__submit_page(struct weka_client *c, struct weka_req *req, uint8_t type,
 				   uint64_t from, const struct weka_window *window);

@@ -572,6 +572,13 @@ int weka_submit_undrain(struct weka_client *c, struct weka_req *req, const char 
 	return submit_name(c, req, FAB_UNDRAIN, &ref);
 }
 
+int client__submit_protect(struct weka_client *c, struct weka_req *req, const char *scheme)
+{
+	const struct weka_ref ref = weka_ref_path(scheme);
+
+	return submit_name(c, req, FAB_PROTECT, &ref);
+}
+
 int weka_submit_mkdir(struct weka_client *c, struct weka_req *req, const struct weka_ref *ref,
 		      const struct weka_create *create, struct weka_attr *attr)
 {

@@ -292,6 +292,13 @@ int weka_undrain(struct weka_client *c, const char *drive)
 	return CLIENT_CALL(c, &req, weka_submit_undrain(c, &req, drive), "undrain", drive);
 }
 
+int weka_protect(struct weka_client *c, const char *scheme)
+{
+	struct weka_req req = { 0 };
+
+	return CLIENT_CALL(c, &req, client__submit_protect(c, &req, scheme), "protect", scheme);
+}
+
 int weka_remove(struct weka_client *c, const char *path)
 {
 	int err = client__begin(c);

@@ -91,6 +91,18 @@ WEKA_MUST_CHECK int weka_rmdir(struct weka_client *client, const char *path);
 WEKA_MUST_CHECK int weka_rmtree(struct weka_client *client, const char *path);
 WEKA_MUST_CHECK int weka_drain(struct weka_client *client, const char *drive);
 WEKA_MUST_CHECK int weka_undrain(struct weka_client *client, const char *drive);
+
+/**
+ * weka_protect - keep copies of all blocks from now on, in a store that has one of each
+ *
+ * `scheme` is "mirror": each block on two drives.  The blocks of before are copied in the
+ * background, also after a restart; only then may a drive be lost.  weka_status() reports the
+ * progress.  It cannot be taken back.
+ * Errors:  -EINVAL (another scheme), -EALREADY, -EPERM (only one drive is in use), -ENODEV (a drive
+ *          is dead, missing, or being drained), -ENOSPC (no room for two copies), -EACCES.
+ */
+WEKA_MUST_CHECK int weka_protect(struct weka_client *client, const char *scheme);
+
 WEKA_MUST_CHECK int weka_remove(struct weka_client *client, const char *path); /* unlink or rmdir */
 WEKA_MUST_CHECK int weka_mkdir(struct weka_client *client, const char *path, uint32_t mode);
 WEKA_MUST_CHECK int weka_symlink(struct weka_client *client, const char *target, const char *path);

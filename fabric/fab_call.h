@@ -68,6 +68,7 @@ enum fab_type {
 	FAB_DAMAGED,      /* a page of the list of damaged files, JSON text        */
 	FAB_LOG,          /* a page of the appliance's last log lines, JSON text   */
 	FAB_REPORT,       /* how the client's job fares: fab_report.h              */
+	FAB_PROTECT,      /* from now on keep copies of blocks, as a scheme's name says */
 	FAB_TYPE_END,     /* one past the last */
 };
 

@@ -26,6 +26,7 @@ local types = {
 	[41] = "XATTR_GET", [42] = "XATTR_SET", [43] = "XATTR_LIST", [44] = "XATTR_DEL", [45] = "UNLINK_BATCH",
 	[46] = "DRAIN", [47] = "UNDRAIN", [48] = "HOLD", [49] = "LET_GO",
 	[50] = "TOTALS", [51] = "CHECK", [52] = "DAMAGED", [53] = "LOG", [54] = "REPORT",
+	[55] = "PROTECT",
 }
 local transports = { [1] = "tcp", [2] = "shm", [3] = "rdma" }
 local bys = { [1] = "path", [2] = "handle", [3] = "directory", [4] = "directory handle" }

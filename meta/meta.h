@@ -309,8 +309,8 @@ enum meta_op_type {
 	META_OP_XATTR_LIST, /* target, offset -> list_out, list_used, seek_more, length: goes on  */
 	META_OP_LET_GO,     /* target.handle: a META_HOLD of it less                              */
 	META_OP_TOTALS,     /* target, flags NOFOLLOW -> totals: of all below; attr               */
-	META_OP_DRIVE,      /* offset = number, flags UNDRAIN: as meta_drive_drain()              */
-	META_OP_RECALL,     /* receipt -> was that change made?  attr.size or attr.handle         */
+	META_OP_DRIVE,  /* offset = number: as meta_drive_drain(); flags UNDRAIN, PROTECT         */
+	META_OP_RECALL, /* receipt -> was that change made?  attr.size or attr.handle         */
 };
 
 enum meta_op_flags {
@@ -326,6 +326,7 @@ enum meta_op_flags {
 	META_MAY_HOLD = 1 << 9,   /* stat: check whether the holder may still hold it */
 	META_SAFE = 1 << 10,      /* put, write: the blocks of `runs` are durable: no flush first */
 	META_FOLLOW = 1 << 11,    /* put, with EXCL: the target of a symlink must not exist */
+	META_PROTECT = 1 << 12,   /* drive: all of them, as meta_protect() */
 };
 
 enum meta_set_mask {
@@ -393,13 +394,13 @@ struct meta_statfs {
 	uint64_t cache_pages_dirty;
 	uint64_t page_reads; /* from drives, since mount                */
 	uint64_t page_hits;
-	uint64_t log_blocks;   /* written since mount                     */
-	uint64_t log_copies;   /* of each block that is written now: 1, 2 */
-	uint64_t checkpoints;  /* completed since mount                   */
-	uint64_t leaves_early; /* written ahead of one                    */
-	uint64_t orphans;      /* shards with files waiting to be freed   */
-	uint64_t tree_entries; /* freed with the trees they were in, since mount */
-	uint64_t holds;        /* of files, now: META_HOLD                       */
+	uint64_t log_blocks;         /* written since mount                     */
+	uint64_t log_copies, copies; /* of a log block that is written now, of all others: 1, 2 */
+	uint64_t checkpoints;        /* completed since mount                   */
+	uint64_t leaves_early;       /* written ahead of one                    */
+	uint64_t orphans;            /* shards with files waiting to be freed   */
+	uint64_t tree_entries;       /* freed with the trees they were in, since mount */
+	uint64_t holds;              /* of files, now: META_HOLD                       */
 	/* since mount, in blocks of 4096 bytes: writes by purpose */
 	uint64_t data_blocks;  /* new bytes of files: places given out      */
 	uint64_t page_blocks;  /* the index, its roots, headers of zones    */
@@ -409,7 +410,7 @@ struct meta_statfs {
 	uint64_t bad_blocks;            /* of files, rotten: found so often by collection */
 	uint64_t told_blocks, told_failures; /* since mount: that drives need not keep any more */
 	/* now; kept zones are never for files: log, reserve, spare; zone_blocks: with its header */
-	uint64_t live_blocks, live_pages, log_zones, kept_zones, zone_blocks;
+	uint64_t live_blocks, live_pages, log_zones, kept_zones, zone_blocks, lone_blocks, converts;
 };
 
 /*

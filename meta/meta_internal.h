@@ -275,6 +275,7 @@ struct meta {
 	uint8_t uuid[16];
 	uint64_t epoch;  /* of this mount: log blocks of other mounts are not ours       */
 	uint32_t copies; /* of each block of data and pages: 1, 2 */
+	bool converts;   /* ... but some may still have one (meta_protect.c) */
 	uint64_t dead;   /* drives, by their bits: what was written there may be lost */
 	uint64_t losing; /* ... that the superblocks do not name lost yet: meta_pair.c (3) */
 	int failed;      /* 0, or -EROFS once the log or a checkpoint could not be written */

@@ -51,6 +51,7 @@ struct meta__super {
 	uint8_t drive_state[META_DRIVES_MAX];
 	uint32_t root_zone[2][META__ROOT_ZONES_MAX]; /* + 1 */
 	uint32_t copies;                             /* of each block: 1, 2 */
+	bool converts; /* ... but some may still have one (meta_protect.c) */
 };
 
 struct meta__geo {
@@ -623,6 +624,12 @@ void meta__drain_failed(struct meta *m); /* a change of the set for it */
 /* The set that adds a drive also drains this one.  Errors: as meta_drive_drain(). */
 must_check int meta__drain_replaced(struct meta *m, uint32_t drive);
 void meta__drain_begun(struct meta *m); /* that set counts now */
+void meta__next_set(struct meta *m);    /* boot->next: as it is now, with the next number */
+/* Returns true if all live blocks, the log and the reserve fit into so many groups. */
+bool meta__live_fits(const struct meta *m, uint64_t groups);
+/* meta_protect.c: the store has two copies of all.  True: that is being written. */
+bool meta__protect_turn(struct meta *m);
+bool meta__log_in_pairs(const struct meta *m); /* each of its zones has a copy */
 /* meta_gc.c, meta_collect.c: live data there is being moved, or will be in the next turns. */
 bool meta__drain_moves(const struct meta *m);
 bool meta__gc_drains(const struct meta *m);

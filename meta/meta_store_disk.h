@@ -49,7 +49,7 @@ struct meta_super_disk {
 	uint8_t drive_state[64];                 /* enum meta__drive_state */
 	le32 root_zone[2][META__ROOT_ZONES_MAX]; /* a copy's zones, each + 1; 0: at root_at */
 	le32 copies;                             /* of each block of data and pages; 0: one */
-	le32 reserved;
+	le32 converts; /* 1: blocks may still have one copy, so no drive may be lost */
 };
 
 /* Block 0, and the last one, of a drive that is offered to any store that is told to take it. */

@@ -28,7 +28,7 @@ static uint64_t dead_drives(const struct app_core *core)
 static void go_without(struct app_core *core, uint64_t drives)
 {
 	ASSERT(core->meta);
-	for (uint64_t left = drives; left && core->twins->zone_blocks; left &= left - 1)
+	for (uint64_t left = drives; left && meta_twins_blocks(core->twins); left &= left - 1)
 		if (!meta_drive_failed(core->meta, (uint32_t)__builtin_ctzll(left)))
 			return; /* a second one: the store says so */
 }

@@ -407,6 +407,7 @@ static void drives_turn(struct app_core *core)
 		if (likely(core->qp[i]))
 			core->progress |= nvme_drive_step(core->cfg.drive[i], core->now_ns);
 	app_patience_turn(core);
+	app_copies_turn(core);
 	app_media_ring(&core->media);
 	count = app_media_poll(&core->media, done, IOS_MAX, &some);
 	ASSERT(count <= IOS_MAX);

@@ -78,7 +78,7 @@ static wk_cold void add_copies(struct app_op *op, uint64_t baddr, uint32_t nbloc
 	const uint64_t twin = meta_twin_of(op->core->twins, baddr);
 	const bool both = twin && !is_away(op, twin) && !is_away(op, baddr);
 
-	ASSERT(op->core->twins->zone_blocks > 0);
+	ASSERT(meta_twins_blocks(op->core->twins) > 0);
 	if (copies & 1 && (!is_away(op, baddr) || !twin))
 		add_io(op, NVME_WRITE, baddr, nblocks, iova)->doubled = both;
 	else if (copies == 1) /* so that there is one to wait for (2) */
@@ -143,7 +143,8 @@ void app_op_io(struct app_op *op, enum nvme_op what, const struct meta_run *runs
 	if (likely(!op->twins_due)) {
 		op->io_status = 0;
 		op->drives_failed = 0;
-		if (unlikely(op->core->twins->zone_blocks) && what == NVME_WRITE && !op->one_copy) {
+		if (unlikely(meta_twins_blocks(op->core->twins)) && what == NVME_WRITE &&
+		    !op->one_copy) {
 			op->io_iova = iova;
 			op->twins_due = 2 * (nruns + APP_SLICES_MAX) > ARRAY_LEN(op->io);
 			copies = op->twins_due ? 1 : 3;
@@ -167,7 +168,7 @@ void app_op_io(struct app_op *op, enum nvme_op what, const struct meta_run *runs
 		}
 		for (uint64_t at = iova; left > 0; left -= n, baddr += n, at += n * BLOCK_SIZE) {
 			n = min_u32(n, left);
-			if (likely(op->core->twins->zone_blocks == 0) || op->one_copy)
+			if (likely(meta_twins_blocks(op->core->twins) == 0) || op->one_copy)
 				add_io(op, what, baddr, n, at);
 			else if (what == NVME_READ)
 				add_read(op, baddr, n, at);
@@ -216,7 +217,7 @@ void app_io_done(struct app_io *io)
 	DASSERT(op->core->io_bytes >= (uint64_t)io->nvme.nblocks * BLOCK_SIZE);
 	DASSERT(op->io_out_bytes >= io->nvme.nblocks * BLOCK_SIZE);
 	ASSERT(op->ios_out > 0);
-	if (unlikely(io->nvme.status) && op->core->twins->zone_blocks && turn(io))
+	if (unlikely(io->nvme.status) && meta_twins_blocks(op->core->twins) && turn(io))
 		return;
 	op->ios_out--;
 	op->core->io_bytes -= (uint64_t)io->nvme.nblocks * BLOCK_SIZE;

@@ -198,6 +198,7 @@ static int drive_begin(struct app_op *op)
 	int d = drive_by_name(op->core, name);
 
 	ASSERT(op->req->type == FAB_DRAIN || op->req->type == FAB_UNDRAIN);
+	op->names = 0;
 	op->call = META_OP_DRIVE;
 	op->flags = op->req->type == FAB_UNDRAIN ? META_UNDRAIN : 0;
 	if (d < 0)
@@ -205,6 +206,21 @@ static int drive_begin(struct app_op *op)
 	if (d < 0)
 		return d;
 	op->meta.offset = (uint64_t)d;
+	return 0;
+}
+
+static int protect_begin(struct app_op *op)
+{
+	static const char mirror[] = "mirror";
+	const struct fab_name *name = &op->req->args.name.name;
+
+	ASSERT(op->req->type == FAB_PROTECT);
+	op->names = 0;
+	op->call = META_OP_DRIVE;
+	op->flags = META_PROTECT;
+	if (name->by != FAB_BY_PATH || name->name_bytes != sizeof(mirror) - 1 ||
+	    memcmp(name->name, mirror, sizeof(mirror) - 1) != 0)
+		return -EINVAL;
 	return 0;
 }
 
@@ -272,8 +288,8 @@ void app_name_begin(struct app_op *op)
 		break;
 	case FAB_DRAIN:
 	case FAB_UNDRAIN:
-		op->begin_status = drive_begin(op);
-		op->names = 0;
+	case FAB_PROTECT:
+		op->begin_status = req->type == FAB_PROTECT ? protect_begin(op) : drive_begin(op);
 		return;
 	default: /* STATFS, STATUS, DAMAGED */
 		statfs_begin(op);

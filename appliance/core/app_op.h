@@ -19,6 +19,7 @@
 #include "appliance/media/app_staging.h"
 #include "appliance/media/app_witness.h"
 #include "base/arena.h"
+#include "meta/meta_protect.h"
 #include "meta/meta_twins.h"
 #include "base/le.h"
 #include "base/list.h"
@@ -384,6 +385,7 @@ struct app_core {
 	uint64_t memory_bytes;
 	uint64_t memory_iova;
 	uint64_t log_lost_said;                      /* of media.log_lost: people know */
+	struct meta_copies copies_told;              /* ... and of this (app_copies.c) */
 	struct app_witness witness[META_DRIVES_MAX]; /* of the core that has the store */
 	struct meta *meta;              /* NULL: another core has it, and this one has a */
 	struct meta_reader *reader;     /* ... of it                                 */

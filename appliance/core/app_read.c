@@ -60,7 +60,7 @@ void app_read_begin(struct app_op *op)
 								      &req->args.read.handle) };
 	op->offset_bytes = req->args.read.offset_bytes;
 	op->length_bytes = req->args.read.length_bytes;
-	op->doubt = fab_req_doubts(req) && op->core->twins->zone_blocks;
+	op->doubt = fab_req_doubts(req) && meta_twins_blocks(op->core->twins);
 }
 
 void app_read_item_begin(struct app_op *op)
@@ -74,7 +74,7 @@ void app_read_item_begin(struct app_op *op)
 	op->offset_bytes = item.offset_bytes;
 	op->length_bytes = item.length_bytes;
 	op->meta.ctime_ns = item.ctime_ns;
-	op->doubt = fab_req_doubts(op->req) && op->core->twins->zone_blocks;
+	op->doubt = fab_req_doubts(op->req) && meta_twins_blocks(op->core->twins);
 }
 
 /* ---- places ----------------------------------------------------------------------- */

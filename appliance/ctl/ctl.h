@@ -95,6 +95,7 @@ int ctl_cmd_mkdir(struct ctl *c);
 int ctl_cmd_ln(struct ctl *c);
 int ctl_cmd_mv(struct ctl *c);
 int ctl_cmd_drives(struct ctl *c);
+int ctl_cmd_protect(struct ctl *c);
 /* Does the configuration's store miss one, so that none may be added?  The status, after a line. */
 int ctl_drives_member(const struct ctl *c, const char *const *name, uint32_t count);
 struct ctl_place {               /* of a drive of the store, for a new one */

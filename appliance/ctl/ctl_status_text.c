@@ -101,6 +101,11 @@ static void of_store(FILE *to, const json_t *s)
 			"see the\n  daemon's log; it continues by itself when they can\n");
 	headline(to, s);
 	ctl_status_rebuild_warn(to, json_object_get(s, "rebuild"));
+	if (json_is_true(json_object_get(json_object_get(s, "store"), "converts")))
+		fprintf(to,
+			"! the store is getting a second copy of each block: %s still have one, "
+			"and until all have two no drive may be lost\n",
+			ctl_bytes((double)ctl_num(s, "store", "one_copy_bytes")).s);
 	if (ctl_num(s, "store", "log_copies") == 1 && has_two_drives(s))
 		fprintf(to,
 			"! the log is on one drive only: a drive is dead, there was no room for "

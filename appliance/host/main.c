@@ -398,8 +398,8 @@ static void write_lines(struct daemon *d)
 	for (uint32_t i = 0; i < d->ndrives; i++)
 		while (d->drive[i] && nvme_drive_line(d->drive[i], text, sizeof(text)))
 			log_warn("WEKA-207: %s", text);
-	while (app_lines_take(&d->lines, line))
-		log_error("%s", line);
+	while (app_lines_take(&d->lines, line)) /* what needs nobody has no number */
+		log_line(strncmp(line, "WEKA-", 5) == 0 ? LOG_ERROR : LOG_INFO, "%s", line);
 	while (app_fault_log_line(&d->fault_log, d->faults, d->run.cores, d->conf.drive,
 				  clock_now_ns(), line))
 		log_error("%s", line);

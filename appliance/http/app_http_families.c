@@ -70,6 +70,11 @@ const struct http__family http__families[] = {
 	{ "log_written_bytes_total", "Bytes written to the log.", AT(statfs.log_blocks),
 	  BLOCK_SIZE },
 	{ "log_copies", "Drives that the log is on.", AT(statfs.log_copies), 1 },
+	{ "copies", "Drives that each block is on.", AT(statfs.copies), 1 },
+	{ "converting", "1 while blocks get their second copy, and no drive may be lost.",
+	  AT(statfs.converts), 1 },
+	{ "one_copy_bytes", "Space of zones whose blocks have one copy, in a store of two.",
+	  AT(statfs.lone_blocks), BLOCK_SIZE },
 	{ "data_written_bytes_total", "Bytes written for files.", AT(statfs.data_blocks),
 	  BLOCK_SIZE },
 	/* collection, deallocation */

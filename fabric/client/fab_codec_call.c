@@ -77,6 +77,7 @@ static uint64_t measure(const struct fab_call *call)
 	case FAB_RMTREE:
 	case FAB_DRAIN:
 	case FAB_UNDRAIN:
+	case FAB_PROTECT:
 	case FAB_UNLINK:
 		return sizeof(struct fab_name_wire) + named(&call->args.name.name);
 	case FAB_CHECK:
@@ -454,6 +455,9 @@ static void rest_build(const struct fab_call *call, struct pen *pen)
 	case FAB_LOG:
 		page_build(call, pen);
 		return;
+	case FAB_SYMLINK:
+		symlink_build(call, pen);
+		return;
 	case FAB_REPORT:
 		memcpy(pen->body, call->args.report.body, FAB_REPORT_BYTES);
 		return;
@@ -512,8 +516,6 @@ void fab__call_build(const struct fab_call *call, void *out)
 		rename_build(call, &pen);
 		return;
 	case FAB_SYMLINK:
-		symlink_build(call, &pen);
-		return;
 	case FAB_XATTR_GET:
 	case FAB_XATTR_SET:
 	case FAB_XATTR_DEL:
@@ -524,6 +526,7 @@ void fab__call_build(const struct fab_call *call, void *out)
 	case FAB_RMTREE:
 	case FAB_DRAIN:
 	case FAB_UNDRAIN:
+	case FAB_PROTECT:
 	case FAB_UNLINK:
 	case FAB_CHECK:
 	case FAB_DAMAGED:

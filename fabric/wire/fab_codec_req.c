@@ -71,6 +71,7 @@ static const struct shape shapes[FAB_TYPE_END] = {
 			 false },
 	[FAB_DRAIN] = { .fixed_bytes = sizeof(struct fab_name_wire), .names = true },
 	[FAB_UNDRAIN] = { .fixed_bytes = sizeof(struct fab_name_wire), .names = true },
+	[FAB_PROTECT] = { .fixed_bytes = sizeof(struct fab_name_wire), .names = true },
 	[FAB_LINK] = { .fixed_bytes = sizeof(struct fab_rename_wire), .names = true },
 };
 
@@ -593,6 +594,7 @@ int fab__req_parse(struct fab_req *req, const void *body, uint32_t body_bytes,
 	case FAB_RMTREE:
 	case FAB_DRAIN:
 	case FAB_UNDRAIN:
+	case FAB_PROTECT:
 	case FAB_UNLINK:
 		return name_only_parse(req, &cut);
 	case FAB_CHECK:

@@ -268,6 +268,9 @@ void meta__statfs_space(const struct meta *m, struct meta_statfs *out)
 	out->kept_zones = min_u32(never, zones);
 	out->zone_blocks = z->geo.zone_end;
 	out->data_blocks = z->given_blocks;
+	out->copies = m->copies;
+	out->lone_blocks = z->lone * a_zone;
+	out->converts = m->converts;
 	meta__tell_stat(m, out);
 	ASSERT(out->zones_free <= out->zones_total);
 	ASSERT(out->blocks_free <= out->blocks_total);

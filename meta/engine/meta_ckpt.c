@@ -306,7 +306,7 @@ static void flush_drives(struct meta *m)
 			continue;
 		if (meta__drain_empty(m, d)) /* it may be one that fails */
 			continue;
-		if (m->copies > 1 && !meta__drive_reads(m, d))
+		if (meta__may_lose(m) && !meta__drive_reads(m, d))
 			continue;
 		c->flush[d].kind = META__IO_CKPT;
 		c->flush[d].owner = NULL;
@@ -342,7 +342,7 @@ static bool write_next_copy(struct meta *m, struct ckpt_root *r)
 {
 	ASSERT(r->copy <= 2);
 	ASSERT(r->busy);
-	while (r->copy < 2 && m->copies > 1 &&
+	while (r->copy < 2 && meta__may_lose(m) &&
 	       !meta__drive_reads(m, META_BADDR_DRIVE(r->baddr[r->copy])))
 		r->copy++;
 	if (r->copy < 2)

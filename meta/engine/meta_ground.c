@@ -90,7 +90,7 @@ void meta__io_want(struct meta *m, struct meta__io *x)
 	x->io.must = is_must(x);
 	x->io.gone = false;
 	x->io.spare = x->kind == META__IO_LOG ? meta__log_spares(m, x) : x->kind == META__IO_ZONE;
-	x->io.hasty = m->copies > 1 && x->io.must;
+	x->io.hasty = meta__may_lose(m) && x->io.must;
 	if (unlikely(m->copies > 1))
 		choose_copies(m, x);
 	ASSERT(x->io.op == META_IO_FLUSH ||

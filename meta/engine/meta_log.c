@@ -384,7 +384,7 @@ static void block_write(struct meta *m, struct log_block *b)
 		io->drive = META_BADDR_DRIVE(baddr);
 		io->block = META_BADDR_BLOCK(baddr);
 		io->nblocks = blocks_of(b->bytes);
-		if (m->copies > 1 && !meta__drive_reads(m, io->drive))
+		if (meta__may_lose(m) && !meta__drive_reads(m, io->drive))
 			continue; /* meta_pair.c (4) */
 		b->writing++;
 		meta__io_want(m, &b->write[i]);
@@ -406,7 +406,7 @@ static void block_flush(struct meta *m, struct log_block *b)
 	for (uint32_t d = 0; d < m->conf.ndrives; d++) {
 		if (!(b->drives_mask >> (d % 64) & 1) || !m->conf.drive[d].volatile_cache)
 			continue;
-		if (m->copies > 1 && !meta__drive_reads(m, d))
+		if (meta__may_lose(m) && !meta__drive_reads(m, d))
 			continue;
 		b->flushing++;
 		meta__io_want(m, &b->flush[d]);

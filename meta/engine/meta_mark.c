@@ -21,6 +21,7 @@
  *      mount may need them
  *      [test_meta_boot:mounts_that_are_cut_one_after_the_other_lose_no_log_that_a_root_names].
  */
+#include "meta/engine/meta_pair.h"
 #include "meta/meta_store.h"
 
 #include <errno.h>
@@ -38,7 +39,7 @@ bool meta__has_mark(const struct meta *m, uint32_t drive)
 
 	ASSERT(drive < META_DRIVES_MAX);
 	return z->geo.zone_count[drive] && z->geo.state[drive] < DRIVE_GONE &&
-	       !(m->copies > 1 && m->dead >> drive & 1) && m->conf.drive[drive].nblocks &&
+	       !(meta__may_lose(m) && m->dead >> drive & 1) && m->conf.drive[drive].nblocks &&
 	       !meta__drain_empty(m, drive);
 }
 

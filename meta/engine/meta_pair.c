@@ -39,7 +39,12 @@
  *      records that before it writes anything.  So no write depends on one copy while the other
  *      drives do not name the loss [test_meta_pair:drive_that_dies_during_a_mount].
  *
+ *  (7) While the store converts from one copy to two, a block may have one copy: no drive is lost
+ *      then, and a write to a pair has been done when it is on both drives (meta_protect.c)
+ *      [test_meta_protect:no_drive_is_lost_before_it_has_two_copies].
+ *
  *   V1 -> W1   (W1 in meta_twins.h) a drive is away before any block is that only its twin has
+ *   V2 -> W2   (W2 in meta_twins.h) the tables are there before any core looks for a twin
  */
 #include "meta/engine/meta_pair.h"
 
@@ -59,7 +64,7 @@ int meta__twins_join(struct meta *m, const struct meta__geo *g, uint32_t drive)
 	struct meta_twins *t = &m->zones->twins;
 
 	ASSERT(drive < META_DRIVES_MAX);
-	if (m->copies < 2 || g->zone_count[drive] == 0)
+	if (g->zone_count[drive] == 0)
 		return 0;
 	if (t->drive[drive].twin && t->drive[drive].count == g->zone_count[drive])
 		return 0;
@@ -67,10 +72,16 @@ int meta__twins_join(struct meta *m, const struct meta__geo *g, uint32_t drive)
 	t->drive[drive].twin = calloc(g->zone_count[drive], sizeof(*t->drive[drive].twin));
 	if (!t->drive[drive].twin)
 		return -ENOMEM;
-	t->zone_blocks = g->zone_blocks;
 	t->drive[drive].at = g->zones_at[drive];
 	t->drive[drive].count = g->zone_count[drive];
 	return 0;
+}
+
+void meta__twins_show(struct meta *m)
+{
+	ASSERT(m->copies > 1);
+	atomic_store_explicit(&m->zones->twins.zone_blocks, m->zones->geo.zone_blocks,
+			      memory_order_release); /* V2 */
 }
 
 void meta__twins_free(struct meta *m)
@@ -200,6 +211,22 @@ bool meta__any_leaves(const struct meta *m)
 	return m->copies > 1 && (m->zones->lone > 0 || d < META_DRIVES_MAX) && meta__in_pairs(m);
 }
 
+void meta__zones_all_lone(struct meta *m)
+{
+	struct meta__zones *z = m->zones;
+
+	ASSERT(m->copies > 1 && z->lone == 0);
+	for (uint32_t i = 0; i < z->geo.nzones; i++) {
+		struct meta__zone *at = &z->zone[i];
+
+		ASSERT(at->twin == 0); /* meta_protect.c (1) */
+		if (at->state == ZONE_FREE || at->state == ZONE_GONE)
+			continue;
+		at->lone = at->kind == META__ZONE_PAGE || at->kind == META__ZONE_DATA;
+		z->lone += at->lone;
+	}
+}
+
 /* ---- groups (6) ---------------------------------------------------------------------------- */
 
 static uint32_t taking(const struct meta *m)
@@ -233,14 +260,22 @@ static uint32_t pairs_of(const struct meta *m, const uint32_t *zones)
 
 uint32_t meta__groups_free(const struct meta *m)
 {
-	return likely(!meta__in_pairs(m)) ? m->zones->free_total
-					  : pairs_of(m, m->zones->free_count);
+	return likely(!meta__in_pairs(m)) ? m->zones->free_total : meta__pairs_free(m);
 }
 
 uint32_t meta__groups_total(const struct meta *m)
 {
-	return likely(!meta__in_pairs(m)) ? m->zones->geo.zones_serving
-					  : pairs_of(m, m->zones->geo.zone_count);
+	return likely(!meta__in_pairs(m)) ? m->zones->geo.zones_serving : meta__pairs_total(m);
+}
+
+uint32_t meta__pairs_free(const struct meta *m)
+{
+	return pairs_of(m, m->zones->free_count);
+}
+
+uint32_t meta__pairs_total(const struct meta *m)
+{
+	return pairs_of(m, m->zones->geo.zone_count);
 }
 
 static uint32_t leaving(const struct meta *m)
@@ -319,9 +354,9 @@ bool meta__io_doubles(struct meta *m, struct meta__io *x)
 	ASSERT(x->out == 0);
 	if (!to)
 		return false;
-	if (!meta__drive_reads(m, META_BADDR_DRIVE(to)))
+	if (meta__may_lose(m) && !meta__drive_reads(m, META_BADDR_DRIVE(to)))
 		return false;
-	if (!meta__drive_reads(m, x->io.drive)) { /* (4) */
+	if (meta__may_lose(m) && !meta__drive_reads(m, x->io.drive)) { /* (4) */
 		place(&x->io, to);
 		return false;
 	}
@@ -356,6 +391,12 @@ bool meta__io_joined(struct meta *m, struct meta__io *x)
 
 /* ---- losing a drive ------------------------------------------------------------------------ */
 
+bool meta__may_lose(const struct meta *m)
+{
+	ASSERT(!m->converts || m->copies > 1); /* (7) */
+	return m->copies > 1 && !m->converts;
+}
+
 bool meta__drive_lose(struct meta *m, uint32_t drive)
 {
 	const struct meta__geo *g = &m->zones->geo;
@@ -365,7 +406,7 @@ bool meta__drive_lose(struct meta *m, uint32_t drive)
 		return false; /* it is being added, or is looked at by a mount */
 	if (m->losing >> drive & 1 || g->state[drive] == DRIVE_LOST)
 		return true;
-	if (m->copies < 2 || !m->mounted || m->failed || g->state[drive] > DRIVE_DRAINS ||
+	if (!meta__may_lose(m) || !m->mounted || m->failed || g->state[drive] > DRIVE_DRAINS ||
 	    taking(m) - meta__drive_takes(m, drive) < 1)
 		return false;
 	for (uint32_t d = 0; d < g->ndrives; d++)

@@ -5,8 +5,11 @@
 
 #include "meta/meta_store.h"
 
-/* Memory for the twins of a drive's zones.  -ENOMEM. */
+/* Memory for the twins of a drive's zones: in a store of one copy, too, which may get a second one
+ * while it serves.  -ENOMEM. */
 must_check int meta__twins_join(struct meta *m, const struct meta__geo *g, uint32_t drive);
+/* From now on the store has two copies: other cores look for twins. */
+void meta__twins_show(struct meta *m);
 void meta__twins_free(struct meta *m);
 
 /* Returns the pair's other zone, or META__ZONE_NONE. */
@@ -24,6 +27,8 @@ bool meta__is_thin(const struct meta *m, uint32_t zone);
 
 /* May it be read?  Not if it is lost, gone, dead or missing. */
 bool meta__drive_reads(const struct meta *m, uint32_t drive);
+/* May a drive be lost: does each block have two copies?  Not while the store converts. */
+bool meta__may_lose(const struct meta *m);
 /* Goes on without this drive, whose copies are not complete any more.  False: it cannot. */
 must_check bool meta__drive_lose(struct meta *m, uint32_t drive);
 
@@ -35,6 +40,9 @@ void meta__twins_without(struct meta *m, uint32_t drive);
 bool meta__leaves(const struct meta *m, uint32_t zone);
 bool meta__any_leaves(const struct meta *m);
 
+/* All zones of pages and data become lone: at meta_protect(). */
+void meta__zones_all_lone(struct meta *m);
+
 /* Are zones of pages and data opened in pairs now? */
 bool meta__in_pairs(const struct meta *m);
 /* Return the groups that can be opened, all that there are, and those that so many zones make:
@@ -43,6 +51,9 @@ uint32_t meta__groups_free(const struct meta *m);
 uint32_t meta__groups_total(const struct meta *m);
 uint32_t meta__groups_kept(const struct meta *m); /* for spare drives: meta_alloc.c (9) */
 uint32_t meta__groups_of(const struct meta *m, uint32_t zones);
+/* Return the pairs that free zones, and all zones, would make. */
+uint32_t meta__pairs_free(const struct meta *m);
+uint32_t meta__pairs_total(const struct meta *m);
 
 /* Sends a read to the twin instead.  Returns false if no twin can be read. */
 must_check bool meta__io_turns(struct meta *m, struct meta__io *x);

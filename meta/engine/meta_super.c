@@ -261,6 +261,7 @@ void meta__super_build(const struct meta__super *s, void *block)
 	if (s->copies > 1) {
 		memcpy(d.incompat_name[3], "two copies", 10);
 		d.copies = le32_of(s->copies);
+		d.converts = le32_of(s->converts);
 	}
 	memcpy(d.drive_state, s->drive_state, sizeof(d.drive_state));
 	for (uint32_t i = 0; i < META__ROOT_ZONES_MAX; i++)
@@ -349,7 +350,7 @@ static bool drain_is_sane(const struct meta__super *s)
 		any |= s->root_zone[0][i] || s->root_zone[1][i];
 	if (!any)
 		return true;
-	if (lost >= s->copies)
+	if (lost >= (s->converts ? 1 : s->copies))
 		return false;
 	if (!s->drained || !s->set || !there)
 		return false;
@@ -444,6 +445,7 @@ int meta__super_parse(const void *block, struct meta__super *out, char why[128])
 	out->drained = le64_get(d.incompat) & META__FEATURE_DRAIN;
 	out->spread = le64_get(d.incompat) & META__FEATURE_SPREAD;
 	out->copies = le64_get(d.incompat) & META__FEATURE_COPIES ? le32_get(d.copies) : 1;
+	out->converts = out->copies > 1 && le32_get(d.converts) != 0;
 	memcpy(out->drive_state, d.drive_state, sizeof(out->drive_state));
 	for (uint32_t i = 0; i < META__ROOT_ZONES_MAX; i++)
 		for (uint32_t copy = 0; copy < 2; copy++)
@@ -498,7 +500,9 @@ bool meta_super_set(const void *block, struct meta_set *out)
 
 	if (meta__super_parse(block, &s, why) != 0)
 		return false;
-	*out = (struct meta_set){ .number = s.set, .ndrives = s.ndrives, .copies = s.copies };
+	*out = (struct meta_set){ .number = s.set,
+				  .ndrives = s.ndrives,
+				  .copies = s.converts ? 1 : s.copies };
 	for (uint32_t d = 0; d < s.ndrives; d++) {
 		out->gone[d] = s.drive_state[d] == DRIVE_GONE;
 		out->lost[d] = s.drive_state[d] == DRIVE_LOST;

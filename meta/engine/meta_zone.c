@@ -178,6 +178,8 @@ int meta__zones_setup(struct meta *m, const struct meta__geo *geo)
 	for (uint32_t d = 0; d < geo->ndrives; d++)
 		if (meta__twins_join(m, geo, d))
 			return -ENOMEM;
+	if (m->copies > 1)
+		meta__twins_show(m);
 	z->free_total = z->coming = z->coming_data = z->log_count = z->page_zones = z->data_zones =
 		0;
 	z->leaving_us = z->drain_zones = z->lone = 0;
@@ -254,7 +256,7 @@ void meta__zones_join(struct meta *m, const struct meta__geo *geo)
 	z->wear_least_zones = 0; /* its zones were never used: find the least again */
 	list_init(&z->free[d]);
 	z->free_count[d] = 0;
-	ASSERT(m->copies < 2 || z->twins.drive[d].twin); /* meta__zones_grow() */
+	ASSERT(z->twins.drive[d].twin); /* meta__zones_grow() */
 	meta__supply_join(m, d);
 	for (uint32_t i = first; i < geo->nzones; i++) {
 		list_init(&z->zone[i].link);

@@ -87,7 +87,7 @@ bool meta__zone_mend(struct meta *m, const struct meta__zone_seen *head, uint32_
 	const uint32_t drive = META_BADDR_DRIVE(meta__geo_zone_baddr(&z->geo, head->zone));
 
 	ASSERT(copies >= 1 && copies <= 3);
-	if (m->copies > 1 && !meta__drive_reads(m, drive))
+	if (meta__may_lose(m) && !meta__drive_reads(m, drive))
 		return false;
 	if (m->failed || !io || at->mending || at->state == ZONE_OPENING ||
 	    at->state == ZONE_TELLING || at->state == ZONE_GONE ||

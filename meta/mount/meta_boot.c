@@ -33,6 +33,7 @@
  *      of files must use the drives, not the kept writes.  The store is frozen when it serves
  *      [test_meta_missing:any_drive_may_be_left_out_while_the_log_counts].
  */
+#include "meta/engine/meta_pair.h"
 #include "meta/meta_store.h"
 
 #include <errno.h>
@@ -239,7 +240,7 @@ bool meta__boot_run(struct meta *m, int *rc)
 static void look_at_drives(struct meta *m)
 {
 	ASSERT(!m->mounted);
-	if (m->copies < 2 || !m->boot->log_judged || m->failed)
+	if (!meta__may_lose(m) || !m->boot->log_judged || m->failed)
 		return;
 	for (uint64_t left = m->dead; left; left &= left - 1) {
 		const uint32_t d = (uint32_t)__builtin_ctzll(left);
@@ -357,6 +358,7 @@ static int supers_done(struct meta *m)
 	m->secret = b->super.secret;
 	m->nshards = b->super.nshards;
 	m->copies = b->super.copies;
+	m->converts = b->super.converts;
 	m->spread_at = b->super.spread ? meta__spread_at(&m->conf) : 0;
 	meta__geo_of(&b->geo, &b->super);
 	if ((b->super.set == 0 && b->super.zone_blocks != meta__geo_zone_blocks(&m->conf)) ||

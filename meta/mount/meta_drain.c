@@ -50,6 +50,7 @@
  *      [test_meta_pair_moves:store_whose_large_drive_is_lost_is_bounded_by_what_stays].
  */
 #include "meta/engine/meta_pair.h"
+#include "meta/meta_protect.h"
 #include "meta/plans/meta_plan.h"
 #include "meta/meta_store.h"
 
@@ -60,7 +61,7 @@
 
 /* ---- a new set ------------------------------------------------------------------------------- */
 
-static void next_set(struct meta *m)
+void meta__next_set(struct meta *m)
 {
 	struct meta__boot *b = m->boot;
 	struct meta__geo geo;
@@ -152,7 +153,7 @@ static void change(struct meta *m, uint32_t drive, enum meta__drive_state to, in
 	       m->zones->free_count[drive] == m->zones->geo.zone_count[drive]); /* (2) */
 	ASSERT(to != DRIVE_GONE || !(meta__geo_roots_on(&m->zones->geo, 0, drive) ||
 				     meta__geo_roots_on(&m->zones->geo, 1, drive))); /* (2) */
-	next_set(m);
+	meta__next_set(m);
 	b->next.drive_state[drive] = (uint8_t)to;
 	b->write_from = to >= DRIVE_GONE ? (drive + 1) % b->next.ndrives : drive;
 	b->write_both = to < DRIVE_GONE;
@@ -180,19 +181,27 @@ void meta__drain_failed(struct meta *m)
 		meta__fail(m); /* (3) */
 }
 
-/* (5): `more` zones are about to be added. */
-static bool rest_has_room(const struct meta *m, uint32_t drive, uint32_t more)
+bool meta__live_fits(const struct meta *m, uint64_t groups)
 {
 	const struct meta__zones *z = m->zones;
 	const struct meta__geo *g = &z->geo;
-	const uint64_t rest = (g->zones_serving - g->zone_count[drive] + more) /
-			      (g->drives_serving + (more > 0) > m->copies ? m->copies : 1);
-	uint64_t need = max_u64(META__LOG_COPIES * g->log_zones_max + 12, (rest * 3 + 99) / 100);
+	uint64_t need = max_u64(META__LOG_COPIES * g->log_zones_max + 12, (groups * 3 + 99) / 100);
 
-	ASSERT(g->zone_count[drive] <= g->zones_serving);
+	ASSERT(g->root_zones > 0);
 	need += div_up(z->live_blocks + z->live_blocks / 32, g->zone_end - 1);
 	need += div_up(z->live_pages + z->live_pages / 2, g->zone_pages);
-	return need + 2 * (uint64_t)g->root_zones <= rest;
+	return need + 2 * (uint64_t)g->root_zones <= groups;
+}
+
+/* (5): `more` zones are about to be added. */
+static bool rest_has_room(const struct meta *m, uint32_t drive, uint32_t more)
+{
+	const struct meta__geo *g = &m->zones->geo;
+	const uint32_t rest = g->zones_serving - g->zone_count[drive] + more;
+
+	ASSERT(g->zone_count[drive] <= g->zones_serving);
+	return meta__live_fits(m,
+			       rest / (g->drives_serving + (more > 0) > m->copies ? m->copies : 1));
 }
 
 static int may_change(const struct meta *m, uint32_t drive)
@@ -312,7 +321,12 @@ int meta__plan_drive(struct meta *m, struct meta_op *op)
 	if (op->keeps.user.drive_asked)
 		return m->boot->drain_status == -EAGAIN ? META__NEEDS_ROOM : m->boot->drain_status;
 	op->keeps.user.drive_asked = true;
-	err = op->flags & META_UNDRAIN ? meta_drive_undrain(m, drive) : meta_drive_drain(m, drive);
+	if (op->flags & META_PROTECT)
+		err = meta_protect(m);
+	else if (op->flags & META_UNDRAIN)
+		err = meta_drive_undrain(m, drive);
+	else
+		err = meta_drive_drain(m, drive);
 	return err && err != -EBUSY ? err : META__NEEDS_ROOM;
 }
 
@@ -484,7 +498,7 @@ static void roots_begin(struct meta *m, uint32_t drive)
 	struct meta__boot *b = m->boot;
 
 	ASSERT(!b->adding);
-	next_set(m);
+	meta__next_set(m);
 	b->geo = m->zones->geo;
 	for (uint32_t copy = 0; copy < 2; copy++) {
 		b->drain.moves[copy] = must_move(m, copy, drive);
@@ -614,6 +628,8 @@ static bool checkpoint_helps(const struct meta *m, uint32_t drive)
 	const uint32_t end = all ? z->geo.nzones : first + z->geo.zone_count[drive];
 
 	ASSERT(end <= z->geo.nzones);
+	if (all && m->converts && !meta__log_in_pairs(m))
+		return true;
 	for (uint32_t i = first; i < end; i++) {
 		const uint32_t pair = meta__pair_first(m, i);
 		const struct meta__zone *at = &z->zone[pair];
@@ -679,7 +695,9 @@ void meta__drain_turn(struct meta *m)
 	if (!must_move(m, 0, d) && !must_move(m, 1, d)) {
 		(void)roots_drop(m, 0);
 		(void)roots_drop(m, 1);
-		if (d == META_DRIVES_MAX && !meta__any_leaves(m))
+		if (d == META_DRIVES_MAX && meta__protect_turn(m))
+			return;
+		if (d == META_DRIVES_MAX && !meta__any_leaves(m) && !m->converts)
 			return;
 		if (d == META_DRIVES_MAX) {
 			if (!meta__drain_moves(m) && !meta__ckpt_running(m))

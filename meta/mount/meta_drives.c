@@ -287,7 +287,7 @@ static int unread(struct meta *m)
 		if (!b->unread[d])
 			continue;
 		ASSERT(b->unread[d] < 0);
-		if (b->top.drive_state[d] != DRIVE_GONE && b->top.copies > 1) {
+		if (b->top.drive_state[d] != DRIVE_GONE && b->top.copies > 1 && !b->top.converts) {
 			m->conf.drive[d].nblocks = 0; /* as if it were not given */
 			continue;
 		}
@@ -317,7 +317,7 @@ int meta__drives_choose(struct meta *m)
 		leave_out(&b->super);
 	else if (b->clash)
 		number(&b->super, b->top.set + 1);
-	if (b->super.copies > 1)
+	if (b->super.copies > 1 && !b->super.converts)
 		do_without(m, &b->super);
 	err = may_miss(m, &b->super);
 	if (!err)

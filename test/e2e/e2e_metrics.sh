@@ -47,8 +47,11 @@ check "import" ctl import "$DIR/tree" /tree
 check "export" ctl export /tree "$DIR/back"
 "$BIN/wekactl" --connect "$TCP" --key "$DIR/key" ls /tree >/dev/null
 (umask 077; printf '%064d\n' 7 >"$DIR/wrong.key")
-refuses "a client with a wrong key" "does not hold our key" "$BIN/wekactl" --connect "$TCP" --key "$DIR/wrong.key" ls /
 scrape() { $ASK get "$HTTP" /metrics >"$DIR/scrape" && sed -i 1d "$DIR/scrape"; }
+value() { $ASK value "$DIR/scrape" "$1"; }
+# A status that is given up, while a busy machine starts the appliance, is a login that was not proven, too.
+early=$(scrape && value weka_refused_logins_total)
+refuses "a client with a wrong key" "does not hold our key" "$BIN/wekactl" --connect "$TCP" --key "$DIR/wrong.key" ls /
 sleep 0.6 # the snapshot of before is good for half a second
 check "a scrape" scrape
 is "is Prometheus' format" "fine: True" "$($ASK check "$DIR/scrape")"
@@ -65,7 +68,6 @@ check "weka-metrics(5) has every metric, and no other" diff "$DIR/names" "$DIR/d
 LC_ALL=C sort -u "$DIR/names" >"$DIR/names.sorted"
 check "alerts and dashboard name no other" diff "$DIR/names.sorted" "$DIR/all"
 
-value() { $ASK value "$DIR/scrape" "$1"; }
 files=$(find "$DIR/tree" ! -type d -printf x | wc -c)
 is "files of the store" "$files" "$(value weka_store_files)"
 check "requests were counted" [ "$(value weka_requests_total)" -ge 50 ]
@@ -75,7 +77,7 @@ is "two drives serve" 2 "$(value 'weka_drive_state{drive="0",state="serving"}' |
 is "and are well" 1 "$(value 'weka_drive_health{drive="1",health="good"}')"
 is "a drive has one state" 2 "$(value weka_drive_health)"
 check "read bytes" [ "$(value weka_read_bytes_total)" -gt 10000000 ]
-is "the wrong key was counted" 1 "$(value weka_refused_logins_total)"
+is "the wrong key was counted" $((early + 1)) "$(value weka_refused_logins_total)"
 is "changes are taken" 1 "$(value weka_store_writable)"
 is "one core each" "$APP_CORES" "$(grep -c '^weka_core_turns_total' "$DIR/scrape")"
 
@@ -142,7 +144,8 @@ check "and read what it should, each time" [ ! -e "$DIR/client.bad" ]
 check "memory has hardly grown" [ $(($(rss) - before_kb)) -lt 24576 ]
 check "no descriptor is left" [ "$(fds)" -le $((before_fds + 4)) ]
 is "no request of the store failed" 0 "$(scrape && value 'weka_request_failures_total{reason="error"}')"
-is "the log has one warning, of the wrong key" "WEKA-401" "$(sed -nE 's/.* (warning|error): (WEKA-401): refused:.*/\2/p; t; s/.* (warning|error): /&/p' "$DIR/daemon.log")"
+# Over shm only our own programs come: one that gives up on a busy machine is refused, too.
+is "the log has one warning, of the wrong key" "WEKA-401" "$(sed -nE '/WEKA-401: refused: shm /d; s/.* (warning|error): (WEKA-401): refused:.*/\2/p; t; s/.* (warning|error): /&/p' "$DIR/daemon.log")"
 
 # ---- reload, a token, an address that is taken -------------------------------------------------------
 echo "metrics_token_file = $DIR/token" >>"$CONF"

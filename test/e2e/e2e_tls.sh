@@ -32,8 +32,8 @@ again() {
 }
 bad=
 for round in 1 2 3 4 5; do
-	ctl -q import "$DIR/src" "/again-$round" >/dev/null 2>&1 &
-	importer=$!
+	"$BIN/wekactl" --connect "$TLS" --key "$DIR/key" -q import "$DIR/src" "/again-$round" >/dev/null 2>&1 &
+	importer=$! # the program itself: a shell around it would leave it running beside the next one
 	sleep "0.$round"
 	crash
 	kill $importer 2>/dev/null

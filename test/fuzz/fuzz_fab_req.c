@@ -132,6 +132,7 @@ static void walk(const struct fab_req *req, const uint8_t *body, uint32_t size)
 	case FAB_RMTREE:
 	case FAB_DRAIN:
 	case FAB_UNDRAIN:
+	case FAB_PROTECT:
 	case FAB_UNLINK:
 		name_walk(&req->args.name.name, body, size);
 		return;

@@ -170,6 +170,13 @@ static bool is_batch(enum fab_type type)
 	       type == FAB_UNLINK_BATCH || type == FAB_HOLD || type == FAB_LET_GO;
 }
 
+static void list_sample(struct fab_call *call)
+{
+	call->args.list.dir = by_handle;
+	memset(call->args.list.cookie, 0xc0, FAB_COOKIE_BYTES);
+	call->args.list.count_max = 1000;
+}
+
 void fab_sample(struct fab_call *call, enum fab_type type)
 {
 	memset(call, 0, sizeof(*call));
@@ -188,9 +195,7 @@ void fab_sample(struct fab_call *call, enum fab_type type)
 		open_sample(call);
 		return;
 	case FAB_LIST:
-		call->args.list.dir = by_handle;
-		memset(call->args.list.cookie, 0xc0, FAB_COOKIE_BYTES);
-		call->args.list.count_max = 1000;
+		list_sample(call);
 		return;
 	case FAB_PUT_BEGIN:
 	case FAB_MKDIR:
@@ -236,6 +241,7 @@ void fab_sample(struct fab_call *call, enum fab_type type)
 	case FAB_RMTREE:
 	case FAB_DRAIN:
 	case FAB_UNDRAIN:
+	case FAB_PROTECT:
 	case FAB_UNLINK:
 		call->args.name.name = by_dir;
 		return;
@@ -368,6 +374,7 @@ bool fab_sample_same(const struct fab_call *call, const struct fab_req *req, con
 	case FAB_RMTREE:
 	case FAB_DRAIN:
 	case FAB_UNDRAIN:
+	case FAB_PROTECT:
 	case FAB_UNLINK:
 		return name_same(&a->name.name, &b->name.name);
 	case FAB_CHECK:

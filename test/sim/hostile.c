@@ -299,7 +299,8 @@ static bool meant_something(void)
 	for (int type = FAB_PING; type < FAB_TYPE_END; type++) {
 		answered += seen.good[type] + seen.refused[type];
 		if (!seen.good[type] && type != FAB_PUT_COMMIT && type != FAB_PUT_ABORT &&
-		    type != FAB_DRAIN && type != FAB_UNDRAIN) /* of a drive that it cannot name */
+		    type != FAB_DRAIN && type != FAB_UNDRAIN && /* of a drive that it cannot name */
+		    type != FAB_PROTECT)
 			return sim_wrong("no request of type %d was ever granted", type);
 		if (!seen.refused[type] && !refuses_items_only(type))
 			return sim_wrong("no request of type %d was ever refused", type);

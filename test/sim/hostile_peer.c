@@ -243,6 +243,7 @@ static void own_args(struct hostile *h, struct fab_call *call)
 	case FAB_RMTREE:
 	case FAB_UNLINK:
 	case FAB_DRAIN:
+	case FAB_PROTECT:
 		call->args.name.name = own_name(h, true);
 		return;
 	case FAB_RENAME:

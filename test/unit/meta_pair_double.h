@@ -11,6 +11,11 @@ bool meta__drive_reads(const struct meta *m, uint32_t drive)
 	return drive == 0;
 }
 
+bool meta__may_lose(const struct meta *m)
+{
+	return m->copies > 1;
+}
+
 bool meta__drive_lose(struct meta *m, uint32_t drive)
 {
 	(void)m;

@@ -495,6 +495,7 @@ static void may_not_drain(const char *id, uint8_t secret)
 	cr_assert_eq(weka_undrain(c, DRIVE), -EACCES, "%s", id);
 	/* ... whatever is there */
 	cr_assert_eq(weka_drain(c, "none"), -EACCES, "%s", id);
+	cr_assert_eq(weka_protect(c, "mirror"), -EACCES, "%s", id);
 	weka_close(c);
 }
 
@@ -516,6 +517,8 @@ Test(app_rights, drives_are_for_who_may_do_everything, .timeout = 60)
 	super = connect_as("super", 6);
 	cr_assert_eq(weka_drain(super, DRIVE), -EPERM);
 	cr_assert_eq(weka_undrain(super, DRIVE), -EALREADY);
+	cr_assert_eq(weka_protect(super, "mirror"), -EPERM);
+	cr_assert_eq(weka_protect(super, "8+2"), -EINVAL);
 	weka_close(super);
 	end();
 }

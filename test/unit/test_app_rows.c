@@ -216,7 +216,7 @@ Test(app_rows, what_sees_or_changes_the_whole_store_needs_a_key_for_it)
 	const struct fab_rights all = { .may_write = true };
 
 	for (uint32_t type = FAB_PING; type < FAB_TYPE_END; type++) {
-		const bool drives = type == FAB_DRAIN || type == FAB_UNDRAIN;
+		const bool drives = type == FAB_DRAIN || type == FAB_UNDRAIN || type == FAB_PROTECT;
 		const bool whole =
 			is_listed("A key with a subtree may not send ", ", and a key", upper(type));
 		const bool names =

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Tells people how many copies the store has of its blocks: a drive is lost, all is copied again, a
+ * store of one copy gets its second ones (meta_protect.c), all have two.
+ *
+ * Each turn of the store's core compares the state with the one that was told last, which costs a
+ * few loads.  A line that finds no room in the ring is tried again in a later turn.
+ */
+#include "appliance/core/app_op.h"
+#include "appliance/core/app_wants.h"
+#include "appliance/media/app_lines.h"
+
+#include <stdio.h>
+
+static bool tell(struct app_core *core, const char *line)
+{
+	ASSERT(core->meta);
+	if (core->cfg.lines && !app_lines_push(core->cfg.lines, line))
+		return false;
+	core->lines++;
+	return true;
+}
+
+static const char *name_of(const struct app_core *core, uint32_t d)
+{
+	ASSERT(d < META_DRIVES_MAX);
+	return core->cfg.drive_name && d < core->nqps ? core->cfg.drive_name[d] : "";
+}
+
+/* One drive that is newly lost, or no more. */
+static wk_cold void tell_lost(struct app_core *core, uint64_t lost)
+{
+	const uint32_t d = (uint32_t)__builtin_ctzll(lost ^ core->copies_told.lost);
+	char line[APP_LINE_SIZE];
+
+	ASSERT(lost != core->copies_told.lost && d < META_DRIVES_MAX);
+	if (lost >> d & 1)
+		(void)snprintf(
+			line, sizeof(line),
+			"WEKA-313: drive %u (%.200s) is lost: its blocks are read from their "
+			"second copies, which are being copied to the other drives; until "
+			"wekactl status does not name it any more, no other drive may be lost",
+			d, name_of(core, d));
+	else
+		(void)snprintf(line, sizeof(line),
+			       "drive %u is gone from the store: each block has two copies again",
+			       d);
+	if (tell(core, line))
+		core->copies_told.lost ^= 1ull << d;
+}
+
+static wk_cold void tell_copies(struct app_core *core, const struct meta_copies *now)
+{
+	ASSERT(now->lost == core->copies_told.lost);
+	if (now->converts &&
+	    !tell(core, "each block of the store gets a second copy: until all have "
+			"two, no drive may be lost"))
+		return;
+	if (!now->converts && core->copies_told.converts &&
+	    !tell(core, "each block of the store has two copies: one drive may be lost"))
+		return;
+	core->copies_told.converts = now->converts;
+}
+
+void app_copies_turn(struct app_core *core)
+{
+	struct meta_copies now;
+
+	ASSERT(core->index == 0 || !core->meta);
+	if (!core->meta || core->life != APP_SERVING)
+		return;
+	now = meta_copies(core->meta);
+	if (likely(now.lost == core->copies_told.lost &&
+		   now.converts == core->copies_told.converts))
+		return;
+	if (now.lost != core->copies_told.lost)
+		tell_lost(core, now.lost);
+	else
+		tell_copies(core, &now);
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/* wekactl protect: says how many drives a store may lose; lets it keep two copies of each block. */
+#include "appliance/ctl/ctl.h"
+#include "appliance/ctl/ctl_figures.h"
+#include "appliance/ctl/ctl_status_text.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *why_not(int err)
+{
+	switch (err) {
+	case -EINVAL:
+		return "there is only one way to ask for: mirror";
+	case -EALREADY:
+		return "the store has two copies of each block already, or is getting them: "
+		       "wekactl protect says which";
+	case -EPERM:
+		return "two copies need two drives: wekactl drives add";
+	case -ENODEV:
+		return "a drive is dead, missing or being drained: wait until that has ended, or "
+		       "see wekactl status";
+	case -ENOSPC:
+		return "two copies of what is there do not fit, or too little is free to begin: "
+		       "wekactl drives add, or remove files";
+	case -EACCES:
+		return "the key may not: a key is needed that may write everywhere, without a uid";
+	case -EBUSY:
+		return "the drives of the store are being changed: try again";
+	case -EROFS:
+		return "the store takes no changes: wekactl status says why";
+	default:
+		return strerror(-err);
+	}
+}
+
+static int protect(struct ctl *c)
+{
+	int err;
+
+	if (ctl_connect(c))
+		return 1;
+	err = weka_protect(c->client, c->argv[0]);
+	if (err)
+		return ctl_fail("protect: %s", why_not(err));
+	if (c->json)
+		printf("{\"command\":\"protect\",\"copies\":2}\n");
+	else
+		printf("each block that is written now is on two drives, and what is there is "
+		       "being copied; until wekactl protect says that all have two copies, no "
+		       "drive may be lost\n");
+	return 0;
+}
+
+static void say(const json_t *status)
+{
+	const json_t *store = json_object_get(status, "store");
+	const uint64_t left = ctl_num(store, NULL, "one_copy_bytes");
+
+	if (ctl_num(store, NULL, "copies") < 2)
+		printf("each block is on one drive: if it fails, its files are lost; "
+		       "wekactl protect mirror keeps two copies\n");
+	else if (json_is_true(json_object_get(store, "converts")))
+		printf("the store is getting a second copy of each block: %s still have one, and "
+		       "until all have two no drive may be lost\n",
+		       ctl_bytes((double)left).s);
+	else if (left)
+		printf("each block is on two drives, but for %s that have one copy and are being "
+		       "copied: wekactl status says why\n",
+		       ctl_bytes((double)left).s);
+	else
+		printf("each block is on two drives: one drive may be lost while the store "
+		       "serves\n");
+}
+
+int ctl_cmd_protect(struct ctl *c)
+{
+	char why[CTL_STATUS_WHY], *text;
+	json_t *status, *store;
+
+	if (c->argc > 0)
+		return protect(c);
+	if (ctl_status_get(c, &text, &status, why))
+		return ctl_fail("%s", why);
+	free(text);
+	store = json_object_get(status, "store");
+	if (c->json)
+		printf("{\"command\":\"protect\",\"copies\":%llu,\"converts\":%s,"
+		       "\"one_copy_bytes\":%llu}\n",
+		       (unsigned long long)ctl_num(store, NULL, "copies"),
+		       json_is_true(json_object_get(store, "converts")) ? "true" : "false",
+		       (unsigned long long)ctl_num(store, NULL, "one_copy_bytes"));
+	else
+		say(status);
+	json_decref(status);
+	return 0;
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * A store of one copy gets a second copy of each block, and serves meanwhile.
+ *
+ *   one copy --meta_protect()--> converts --no block has only one copy--> two copies
+ *                                (goes on after a mount)
+ *
+ *   while it converts      is written as                  older blocks
+ *   data, pages            pairs of zones (meta_pair.c)   move to pairs, as from a drive that is
+ *                                                         drained: each single zone is lone
+ *   the log, the roots     two copies on two drives, as in every store of two drives
+ *
+ * Each arrow is a new set of drives, written as for draining one (meta_drain.c), and takes effect
+ * when both superblocks of all drives have it.  If the power is cut meanwhile, a mount takes the
+ * new set if any superblock has it.
+ *
+ *  (1) No pair is opened before the superblocks of all drives say that the store converts: a
+ *      program that does not know pairs refuses the store from then on
+ *      [test_meta_protect:power_cuts_lose_nothing].
+ *  (2) While it converts no drive may be lost (meta_pair.c (7)): a dead or missing drive is what it
+ *      is in a store of one copy [test_meta_protect:no_drive_is_lost_before_it_has_two_copies].
+ *  (3) It has converted when no zone is lone, the copies of the roots share no drive, and each zone
+ *      of the log has its copy.  A zone is lone until nothing durable names it (meta_zone.c), so a
+ *      mount that goes back to the last roots finds no block with one copy either
+ *      [test_meta_protect:a_drive_may_be_lost_afterwards].
+ *  (4) All live data fits on the pairs when it begins, and the reserve is free in pairs at once
+ *      [test_meta_protect:a_store_that_is_too_full_is_refused].
+ */
+#include "meta/engine/meta_log.h"
+#include "meta/engine/meta_pair.h"
+#include "meta/meta_protect.h"
+#include "meta/meta_store.h"
+
+#include <errno.h>
+
+/* Writes `next`, and calls `done` when all superblocks have it. */
+static void change(struct meta *m, int *status, int (*stage)(struct meta *m))
+{
+	struct meta__boot *b = m->boot;
+
+	ASSERT(!b->adding);
+	ASSERT(m->mounted && !m->failed);
+	ASSERT(b->next.copies == 2);
+	b->write_from = 0;
+	b->write_both = false;
+	b->drain.drive = META_DRIVES_MAX;
+	b->drain.to = DRIVE_SERVES;
+	b->drain.roots = false;
+	meta__drives_begin(m, status, stage);
+}
+
+/* All zones in use are lone now, and none of them is filled further. */
+static int begun(struct meta *m)
+{
+	struct meta__boot *b = m->boot;
+	int err = meta__drives_write(m);
+
+	ASSERT(b->next.converts && m->copies == 1);
+	ASSERT(b->drain.drive == META_DRIVES_MAX && !b->drain.roots);
+	if (err != -EALREADY)
+		return err;
+	b->super = b->next;
+	m->copies = b->super.copies;
+	m->converts = true;
+	meta__zones_all_lone(m);
+	meta__twins_show(m); /* (1) */
+	meta__supply_shut(m, META_DRIVES_MAX);
+	b->drain.cannot = false;
+	b->drain.asked = 0;
+	meta__gc_look_drains(m);
+	meta__drives_end(m, 0);
+	return 0;
+}
+
+static int ended(struct meta *m)
+{
+	int err = meta__drives_write(m);
+
+	ASSERT(m->converts && !m->boot->next.converts);
+	ASSERT(m->copies == 2 && !m->losing); /* (2) */
+	if (err != -EALREADY)
+		return err;
+	ASSERT(m->zones->lone == 0); /* (3): no zone is opened alone while pairs can be */
+	m->boot->super = m->boot->next;
+	m->converts = false;
+	meta__drives_end(m, 0);
+	return 0;
+}
+
+/* (4) */
+static bool has_room(const struct meta *m)
+{
+	const uint64_t pairs = meta__pairs_total(m);
+
+	ASSERT(pairs <= m->zones->geo.zones_serving / 2);
+	return meta__live_fits(m, pairs) && meta__pairs_free(m) > meta__zone_reserve(m, false);
+}
+
+static bool all_serve(const struct meta *m)
+{
+	const struct meta__geo *g = &m->zones->geo;
+
+	ASSERT(g->drives_serving > 0);
+	for (uint32_t d = 0; d < g->ndrives; d++)
+		if (g->state[d] != DRIVE_GONE && !meta__drive_takes(m, d))
+			return false;
+	return true;
+}
+
+int meta_protect(struct meta *m)
+{
+	struct meta__boot *b = m->boot;
+	const struct meta__geo *g = &m->zones->geo;
+
+	ASSERT(!m->home);
+	if (m->failed)
+		return -EROFS;
+	if (b->adding || m->stopping || !m->mounted)
+		return -EBUSY;
+	if (m->copies > 1 && m->converts && b->drain.cannot) {
+		b->drain.cannot = false;
+		return 0;
+	}
+	if (m->copies > 1)
+		return -EALREADY;
+	if (g->drives_serving < 2)
+		return -EPERM;
+	if (!all_serve(m))
+		return -ENODEV;
+	if (!has_room(m))
+		return -ENOSPC;
+	ASSERT(m->zones->lone == 0 && !m->converts);
+	meta__next_set(m);
+	b->next.copies = 2;
+	b->next.converts = true;
+	change(m, &b->drain_status, begun);
+	return 0;
+}
+
+struct meta_copies meta_copies(const struct meta *m)
+{
+	struct meta_copies out = { .converts = m->converts };
+
+	ASSERT(!m->home && !(m->losing & ~m->dead));
+	for (uint64_t left = m->copies > 1 ? m->dead : 0; unlikely(left); left &= left - 1) {
+		const uint32_t d = (uint32_t)__builtin_ctzll(left);
+
+		if (d < m->zones->geo.ndrives && m->zones->geo.state[d] == DRIVE_LOST)
+			out.lost |= 1ull << d;
+	}
+	return out;
+}
+
+bool meta__log_in_pairs(const struct meta *m)
+{
+	const struct meta__log *l = m->log;
+
+	ASSERT(l->zones_count <= m->zones->geo.log_zones_max);
+	for (uint32_t i = 0; i < l->zones_count; i++)
+		if (l->zones[i].zone[1] == META__ZONE_NONE)
+			return false;
+	return true;
+}
+
+/* (3), but for the roots, which its caller has seen to. */
+static bool has_converted(const struct meta *m)
+{
+	ASSERT(m->converts);
+	return m->zones->lone == 0 && all_serve(m) && meta__log_in_pairs(m);
+}
+
+bool meta__protect_turn(struct meta *m)
+{
+	struct meta__boot *b = m->boot;
+
+	ASSERT(!b->adding);
+	ASSERT(!m->converts || b->super.converts); /* (2): a mount will know it */
+	if (!m->converts || b->drain.cannot || !has_converted(m))
+		return false;
+	meta__next_set(m);
+	b->next.converts = false;
+	change(m, NULL, ended);
+	return true;
+}

@@ -1,0 +1,74 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause-Patent
+# A store of one copy gets a second copy of each block while clients write, over a kill of the appliance;
+# then it loses a drive, and nothing of what it had.
+cd "$(dirname "$0")/../.." && . test/e2e/lib.sh
+
+CACHE=16M
+: "${APP_CORES:=4}"
+for d in 0 1 2; do eval "D$d=file:$DIR/d$d?size=160M"; done
+write_conf "$D0" "$D1" "$D2"
+make_tree "$DIR/src" 300
+
+said_by() { ctl protect | grep "$1"; } # TEXT: wekactl protect says so
+number() { ctl --json protect | sed -n "s/.*\"$1\":\([0-9a-z]*\).*/\1/p"; }
+has_converted() {
+	n=0
+	until [ "$(number converts)" = false ]; do
+		n=$((n + 1))
+		[ $n -lt 600 ] || { ctl status; return 1; }
+		sleep 0.1
+	done
+}
+is_all_there() { # NAME
+	rm -rf "$DIR/out"
+	ctl -q export "$1" "$DIR/out" && same_trees "$DIR/src" "$DIR/out"
+}
+
+check "format" "$BIN/wekactl" format "$D0" "$D1" "$D2"
+check "start" start
+check "import" ctl -q import "$DIR/src" /tree
+check "protect says that a drive takes its files with it" said_by "on one drive: if it fails"
+refuses "a way that there is not" "only one way to ask for: mirror" "$BIN/wekactl" -c "$SHM" -k "$DIR/key" protect raid6
+
+# ---- while a client writes ------------------------------------------------------------------------
+(
+	while [ ! -e "$DIR/enough" ]; do
+		ctl -q import "$DIR/src" /busy >"$DIR/busy.out" 2>&1 || echo "import failed" >>"$DIR/busy.bad"
+		ctl rm -r /busy 2>>"$DIR/busy.bad"
+		[ ! -e "$DIR/first" ] || echo >"$DIR/after"
+		: >"$DIR/first"
+	done
+) &
+writer=$!
+check "protect mirror" ctl protect mirror
+refuses "and again" "already, or is getting them" "$BIN/wekactl" -c "$SHM" -k "$DIR/key" protect mirror
+check "status says what that means" sh -c "'$BIN/wekactl' -c '$SHM' -k '$DIR/key' status | grep 'no drive may be lost'"
+is "two copies" 2 "$(number copies)"
+check "so does the log" said "info: each block of the store gets a second copy"
+check "while it is at it all is there" is_all_there /tree
+touch "$DIR/enough"
+wait $writer
+check "the writer saw nothing of it" [ ! -s "$DIR/busy.bad" ]
+
+# ---- it goes on after a kill ----------------------------------------------------------------------
+crash
+check "start after a kill" start
+is "two copies, still" 2 "$(number copies)"
+check "all get their second copy" has_converted
+check "the log says when" said "info: each block of the store has two copies: one drive may be lost"
+is "none has one" 0 "$(number one_copy_bytes)"
+check "protect says so" said_by "one drive may be lost"
+check "all is there" is_all_there /tree
+check "stop" stop
+check "the store is whole" "$BIN/wekactl" check "$D0" "$D1" "$D2"
+
+# ---- a drive is lost ------------------------------------------------------------------------------
+rm "$DIR/d1"
+write_conf "$D0" "$D2"
+check "start without a drive" start
+check "all is there without it" is_all_there /tree
+check "changes go on" ctl -q import "$DIR/src" /more
+check "and are there" is_all_there /more
+check "stop" stop
+finish

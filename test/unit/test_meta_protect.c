@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * A store of one copy gets a second copy of each block while it serves: nothing is lost, whenever
+ * the power fails, and when it has ended any drive may be lost.
+ */
+#include "meta/meta_protect.h"
+#include "test/unit/meta_pair_store.h"
+
+TestSuite(meta_protect, .timeout = 300);
+
+static void of_one_copy(uint64_t seed, uint32_t ndrives, bool volatile_cache)
+{
+	rig_make(&r, seed, ndrives, DRIVE_BYTES, 4, volatile_cache);
+	memset(fill_of, 0, sizeof(fill_of));
+	memset(unsure, 0, sizeof(unsure));
+	fills = 0;
+	r.copied = false;
+	cr_assert_eq(rig_format(&r), 0, "%s", meta_error(r.m));
+}
+
+static int protect(void)
+{
+	struct meta_op op = { .type = META_OP_DRIVE, .flags = META_PROTECT };
+
+	return rig_run(&r, &op);
+}
+
+static struct meta_statfs statfs_now(void)
+{
+	struct meta_statfs s = { 0 };
+	struct meta_op op = { .type = META_OP_STATFS, .statfs = &s };
+
+	cr_assert_eq(rig_run(&r, &op), 0);
+	return s;
+}
+
+/* Until each block has two copies. */
+static void converted(void)
+{
+	for (uint32_t turns = 0; turns < 300 && statfs_now().converts; turns++)
+		rig_idle(&r);
+	cr_assert(!statfs_now().converts, "%llu blocks have one copy; %s",
+		  (unsigned long long)statfs_now().lone_blocks, meta_error(r.m));
+	cr_assert_eq(statfs_now().copies, 2);
+	cr_assert_eq(thin_zones(), 0);
+}
+
+static void loses(uint32_t drive)
+{
+	r.copied = true;
+	r.dead |= 1u << drive;
+	wreck(drive);
+	put_some(40);
+	cr_assert(stat_of(drive).lost || stat_of(drive).gone);
+	is_whole();
+}
+
+Test(meta_protect, a_drive_may_be_lost_afterwards)
+{
+	for (uint64_t seed = 1; seed <= 24; seed++) {
+		of_one_copy(seed, 2 + (uint32_t)(seed % 3), seed % 2);
+		put_some(100);
+		cr_assert_eq(statfs_now().copies, 1);
+		cr_assert_eq(protect(), 0, "%s", meta_error(r.m));
+		cr_assert(statfs_now().converts && statfs_now().lone_blocks > 0);
+		put_some(60);
+		converted();
+		is_whole();
+		if (seed % 4 == 0) {
+			cr_assert_eq(rig_stop(&r), 0);
+			cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
+			cr_assert(!statfs_now().converts);
+			cr_assert_eq(thin_zones(), 0);
+		}
+		cr_assert_eq(protect(), -EALREADY);
+		loses((uint32_t)(seed % 2));
+		rig_end(&r);
+	}
+}
+
+Test(meta_protect, power_cuts_lose_nothing)
+{
+	uint32_t ended = 0;
+
+	for (uint64_t seed = 1; seed <= 60; seed++) {
+		bool asked = false;
+
+		of_one_copy(seed, 2 + (uint32_t)(seed % 3), true);
+		r.cut_garbles = seed % 5 == 0;
+		put_some(60);
+		for (uint32_t cuts = 0; cuts < 10; cuts++) {
+			r.cut_at = r.writes + 1 + rand_below(&r.rand, 400);
+			if (!r.cut && (!asked || statfs_now().copies == 1))
+				(void)protect();
+			asked = true;
+			for (uint32_t n = 0; n < 10 && !r.cut; n++)
+				(void)put((uint32_t)rand_below(&r.rand, FILES));
+			if (!r.cut)
+				rig_idle(&r);
+			rig_power_cut(&r);
+			cr_assert_eq(rig_mount(&r), 0, "seed %llu: %s", (unsigned long long)seed,
+				     meta_error(r.m));
+			all_is_there();
+			ended += statfs_now().copies == 2 && !statfs_now().converts;
+		}
+		r.cut_at = 0;
+		if (statfs_now().copies == 1)
+			cr_assert_eq(protect(), 0, "%s", meta_error(r.m));
+		converted();
+		is_whole();
+		loses((uint32_t)(seed % 2));
+		rig_end(&r);
+	}
+	cr_assert(ended > 20, "%u", ended);
+}
+
+/* While it converts: the drive that dies has the only copy of much. */
+Test(meta_protect, no_drive_is_lost_before_it_has_two_copies)
+{
+	for (uint64_t seed = 1; seed <= 20; seed++) {
+		const uint32_t drive = (uint32_t)(seed % 3);
+
+		of_one_copy(seed, 3, seed % 2);
+		put_some(100);
+		cr_assert_eq(protect(), 0);
+		cr_assert(!meta_drive_failed(r.m, drive));
+		cr_assert(statfs_now().converts);
+		r.copied = true;
+		r.dead = 1u << drive;
+		for (uint32_t n = 0; n < 40; n++)
+			(void)put((uint32_t)rand_below(&r.rand, FILES));
+		rig_idle(&r);
+		cr_assert(statfs_now().converts);
+		cr_assert(!stat_of(drive).lost && !stat_of(drive).gone);
+		rig_kill(&r);
+		r.conf.drive[drive].nblocks = 0;
+		cr_assert_neq(rig_mount(&r), 0, "without the drive");
+		rig_kill(&r);
+		r.dead = 0;
+		r.conf.drive[drive].nblocks = DRIVE_BYTES / 4096;
+		cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
+		all_is_there();
+		converted();
+		is_whole();
+		loses(drive);
+		rig_end(&r);
+	}
+}
+
+Test(meta_protect, a_store_that_is_too_full_is_refused)
+{
+	uint32_t files = 0;
+	char path[32];
+
+	of_one_copy(7, 2, true);
+	cr_assert_eq(rig_mkdir(&r, "/fill"), 0);
+	for (int err = 0; !err; files += !err) {
+		(void)snprintf(path, sizeof(path), "/fill/%u", files);
+		err = rig_put(&r, path, 8, files + 1);
+	}
+	cr_assert_eq(protect(), -ENOSPC);
+	cr_assert_eq(statfs_now().copies, 1);
+	for (uint32_t i = 0; i < files - files / 5; i++) {
+		(void)snprintf(path, sizeof(path), "/fill/%u", i);
+		cr_assert_eq(rig_unlink(&r, path), 0);
+	}
+	rig_idle(&r);
+	cr_assert_eq(protect(), 0, "%s", meta_error(r.m));
+	converted();
+	for (uint32_t i = files - files / 5; i < files; i++) {
+		uint64_t fill = 0;
+		uint32_t blocks;
+
+		(void)snprintf(path, sizeof(path), "/fill/%u", i);
+		cr_assert_eq(rig_get(&r, path, &blocks, &fill), 0);
+		cr_assert_eq(fill, i + 1);
+	}
+	is_whole();
+	loses(1);
+	rig_end(&r);
+}
+
+Test(meta_protect, one_drive_is_too_few)
+{
+	of_one_copy(8, 1, true);
+	put_some(40);
+	cr_assert_eq(protect(), -EPERM);
+	cr_assert_eq(statfs_now().copies, 1);
+	is_whole();
+	rig_end(&r);
+}
+
+/* The store was made on one drive: roots and log lie there alone. */
+Test(meta_protect, store_that_was_made_on_one_drive)
+{
+	for (uint32_t puts = 0; puts < 60; puts += 12) {
+		of_one_copy(9 + puts, 1, puts % 24 == 0);
+		put_some(40);
+		cr_assert_eq(rig_drive_add(&r, rig_drive(&r, DRIVE_BYTES, true)), 0);
+		put_some(puts);
+		cr_assert_eq(protect(), 0, "%s", meta_error(r.m));
+		converted();
+		cr_assert(stat_of(0).roots && stat_of(1).roots);
+		loses(0);
+		rig_end(&r);
+	}
+}
+
+Test(meta_protect, superblock_that_cannot_be_written_changes_nothing_now)
+{
+	of_one_copy(11, 3, true);
+	put_some(60);
+	r.bad_supers = 1u << 2;
+	cr_assert_eq(protect(), -EIO);
+	cr_assert_eq(statfs_now().copies, 1);
+	put_some(40);
+	is_whole();
+	r.bad_supers = 0;
+	cr_assert_eq(rig_stop(&r), 0);
+	cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
+	if (statfs_now().copies == 1)
+		cr_assert_eq(protect(), 0);
+	converted();
+	is_whole();
+	loses(2);
+	rig_end(&r);
+}
+
+Test(meta_protect, drives_that_are_drained_or_added_meanwhile)
+{
+	of_one_copy(12, 3, true);
+	put_some(100);
+	cr_assert_eq(protect(), 0);
+	cr_assert_eq(rig_drive_add(&r, rig_drive(&r, DRIVE_BYTES, true)), 0);
+	put_some(20);
+	while (meta_drive_drain(r.m, 0) == -EBUSY)
+		(void)rig_step(&r);
+	converted();
+	for (uint32_t turns = 0; turns < 300 && !stat_of(0).gone; turns++)
+		rig_idle(&r);
+	cr_assert(stat_of(0).gone);
+	is_whole();
+	loses(3);
+	rig_end(&r);
+}
