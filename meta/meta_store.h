@@ -494,6 +494,7 @@ struct meta__boot {
 	struct meta__geo geo;
 	struct meta__super super;            /* of the set of drives that is in use */
 	struct meta__super top;              /* mount: of the highest number */
+	struct meta__super before;           /* ... of the highest with one drive less */
 	bool clash;                          /* ... which others say, too, and mean another set */
 	uint32_t clash_count;                /* ... of fewest drives */
 	uint64_t tag[META_DRIVES_MAX];       /* ... each drive's, as it says itself */

@@ -19,9 +19,9 @@
  *  (1) No zone of a new drive is used before both superblocks of all drives name it.
  *  (2) So if any whole copy has an older set, the newest one has not been used, and either is
  *      right.  The mount takes the one that matches its drives, and writes that everywhere before
- *      any other write: the older one under a number above all others.  (A drive whose
- *      adding was cut off, and that came back after mounts without it, has the lower number: it
- *      still has only FREE headers, and may join.)
+ *      any other write: the older one, with its states of drives, under a number above all others.
+ *      (A drive whose adding was cut off, and that came back after mounts without it, has the lower
+ *      number: it still has only FREE headers, and may join.)
  *      [test_meta_drives:power_cut_at_any_write_leaves_the_old_set_or_the_new_one]
  *  (3) Of a drive's two superblocks one is whole at any time: one is durable before the other is
  *      written; a damaged one is written first.
@@ -77,10 +77,21 @@ static bool is_same_set(const struct meta__super *a, const struct meta__super *b
 	       memcmp(a->root_zone, b->root_zone, sizeof(a->root_zone)) == 0;
 }
 
+/* The set that a mount goes back to if it leaves out the newest drive (2). */
+static void before(struct meta__boot *b, const struct meta__super *s)
+{
+	if (s->ndrives + 1 == b->top.ndrives &&
+	    (b->before.ndrives != s->ndrives || s->set > b->before.set))
+		b->before = *s;
+}
+
 static void top(struct meta__boot *b, const struct meta__super *s)
 {
+	const struct meta__super was = b->top;
+
 	ASSERT(b->top.ndrives == 0 || s->set > b->top.set);
 	b->top = *s;
+	before(b, &was);
 	b->clash = false;
 	b->clash_count = s->ndrives;
 }
@@ -113,6 +124,8 @@ int meta__drives_take(struct meta *m, uint32_t drive, const struct meta__super *
 		top(b, s);
 	else if (s->set == b->top.set && !is_same_set(s, &b->top))
 		clash(b, s);
+	else if (s->set < b->top.set)
+		before(b, s);
 	if (b->old_count[drive] == 0 || s->set < b->old_set[drive]) {
 		b->old_set[drive] = s->set;
 		b->old_count[drive] = s->ndrives;
@@ -174,10 +187,13 @@ static uint32_t compare(struct meta *m)
 	return least;
 }
 
-/* (2): the set without its newest drive. */
-static void leave_out(struct meta__super *s)
+/* (2): the set without its newest drive, for which another one may have begun to drain. */
+static void leave_out(struct meta__super *s, const struct meta__super *old)
 {
 	const uint32_t d = --s->ndrives;
+
+	if (old->ndrives == d)
+		memcpy(s->drive_state, old->drive_state, sizeof(s->drive_state));
 
 	ASSERT(d > 0); /* the first set of a store has one drive at least */
 	ASSERT(d < META_DRIVES_MAX);
@@ -314,7 +330,7 @@ int meta__drives_choose(struct meta *m)
 		return err;
 	b->super = b->top;
 	if (compare(m) == newest && !meta__drives_given(m, newest))
-		leave_out(&b->super);
+		leave_out(&b->super, &b->before);
 	else if (b->clash)
 		number(&b->super, b->top.set + 1);
 	if (b->super.copies > 1 && !b->super.converts)
