@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * The checkpoints of MLPerf Storage: which rank writes which files, of what size.
+ * The checkpoints of MLPerf Storage: the files of each rank, and their sizes.
  *
  *   ZeRO 3 (8B, 70B)     each rank: its part of the optimizer's state, its part of the model
  *   ZeRO 1 (405B, 1T)    each rank: its part of the optimizer's state; the ranks of the first

@@ -236,7 +236,7 @@ void meta__check_end(struct meta_scrub *s);
 bool meta__check_goes_on(const struct meta_scrub *s, const struct meta_key *key);
 /* Takes the name for the list; len 0: the file has no name. */
 void meta__listed(struct meta_scrub *s, const char *path, uint32_t len);
-/* Lists and sweeps.  False: there is nothing of that kind to do. */
+/* Lists and sweeps.  Returns false if there is no such work. */
 bool meta__errand_step(struct meta_scrub *s, enum meta_scrub_next *out);
 
 /* ---- meta_errand_page.c ------------------------------------------------------------- */
@@ -245,7 +245,7 @@ bool meta__errand_step(struct meta_scrub *s, enum meta_scrub_next *out);
 void meta__suspect_page(struct meta_scrub *s, const struct meta__page_want *page,
 			const struct meta_key *key);
 bool meta__has_suspect_page(const struct meta_scrub *s);
-/* One step.  False: there is no such page. */
+/* Takes one step.  Returns false if there is no such page. */
 bool meta__suspect_page_step(struct meta_scrub *s, enum meta_scrub_next *out);
 
 #endif
