@@ -54,10 +54,9 @@ static void make_pairs(void)
 	r.copied = true;
 }
 
-/* ... of two copies. */
+/* After the suite's: ... of two copies. */
 static void setup_pairs(void)
 {
-	setup();
 	rig_end(&r);
 	make_pairs();
 }
