@@ -7,6 +7,7 @@
 # make sim SEED=7    one simulated run again    make fuzz             FUZZ_SECONDS=5 each parser
 # make test-guest    the end-to-end tests in a guest with NVMe controllers and an IOMMU; T=tree one
 # make e2e           scripts over the programs  make bench            the tables of bench/RESULTS.md
+# make bench-mount    weka-mount beside a FUSE file system that answers from memory
 # make bench-instructions   what a read costs in nvme/, and a file that is made or removed: by valgrind
 # make compare       the appliance beside ext4, XFS, NFS, redis: 15 minutes; QUICK=1: 4
 # make bench-guest   the driver on a guest's NVMe controllers, beside a bare doorbell loop
@@ -257,7 +258,7 @@ proof:      deps ; $(Q)BUILD='$(BUILD)' MAKE='$(MAKE)' TEST_LENGTH=proof ./test/
 
 # ---- the rest --------------------------------------------------------------------------
 
-.PHONY: tidy sealed deps demo bench compare bench-guest bench-instructions install clean help
+.PHONY: tidy sealed deps demo bench compare bench-guest bench-mount bench-instructions install clean help
 tidy: sealed
 	$(run) tidy test/tidy.sh test/rules.sh test/orderings.sh test/messages.sh
 
@@ -293,6 +294,10 @@ bench-guest:
 	$(sub) VARIANT=release all $(guest_tools:%=$(BUILD)/release/test/guest/%)
 	$(Q)BUILD='$(BUILD)' ./bench/guest.sh
 	$(Q)BUILD='$(BUILD)' ./bench/guest_rdma.sh
+
+bench-mount:
+	$(sub) VARIANT=release all $(BUILD)/release/test/tools/fuse_memory
+	$(Q)BUILD='$(BUILD)' ./bench/mount.sh
 
 bench-instructions:
 	$(sub) VARIANT=release all $(BUILD)/release/test/tools/cores_clock

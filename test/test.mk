@@ -49,5 +49,6 @@ test_ctl_export_srcs := $(addprefix appliance/ctl/ctl_,export.c export_file.c at
 # weka-mount's own, but for its main.
 mount_srcs := $(filter-out client-lib/mount/weka-mount.c,$(wildcard client-lib/mount/*.c))
 $(foreach t,$(filter test_mount_%,$(unit_tests)),$(eval $(t)_srcs := $(mount_srcs)))
+fuse_memory_srcs := $(addprefix client-lib/mount/mount_,kernel.c dead.c)
 test_ctl_print_srcs := appliance/ctl/ctl_print.c
 test_ctl_local_srcs := appliance/ctl/ctl_local.c appliance/ctl/ctl_need.c

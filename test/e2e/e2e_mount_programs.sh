@@ -124,6 +124,21 @@ fi
 check "find sees each name" sh -c "[ \$(find '$MNT/copy' | wc -l) = \$(find '$DIR/tree' | wc -l) ]"
 check "rm -r removes a tree" rm -r "$MNT/copy" "$MNT/tar"
 
+# ---- loaders ----
+# As torchvision's ImageFolder reads: bytes, labels and order are those of a local tree.
+case ${TEST_LENGTH:-short} in
+short) CLASSES=4 FILES=30 ;;
+*) CLASSES=20 FILES=200 ;;
+esac
+folder() { python3 test/e2e/mount_folder.py "$@"; }
+check "a folder of classes" folder "$DIR/folder" 1 0 make $CLASSES $FILES
+check "is copied" cp -r "$DIR/folder" "$MNT/folder"
+folder "$DIR/folder" 1 3 >"$DIR/epochs"
+is "it has all samples" "$((CLASSES * FILES))" "$(sed -n '1s/.*: \([0-9]*\) samples.*/\1/p' "$DIR/epochs")"
+for workers in 1 4; do
+	is "$workers loading processes see the same bytes in the same order" "$(cat "$DIR/epochs")" "$(folder "$MNT/folder" $workers 3)"
+done
+
 # ---- editors, python ----
 if have vim; then
 	printf 'one\ntwo\n' >"$MNT/text"
