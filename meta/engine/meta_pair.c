@@ -35,13 +35,12 @@
  *      [test_meta_pair:drive_that_is_added_later_makes_it_whole].
  *  (6) Space is counted in groups: a group is what the store opens at once, a pair or a single
  *      zone [test_meta_pair:files_fill_what_pairs_can_hold].
- *  (7) A drive that dies while a mount writes ends the mount: the next one finds it missing, and
- *      records that before it writes anything.  So no write depends on one copy while the other
- *      drives do not name the loss [test_meta_pair:drive_that_dies_during_a_mount].
- *
  *  (7) While the store converts from one copy to two, a block may have one copy: no drive is lost
  *      then, and a write to a pair has been done when it is on both drives (meta_protect.c)
  *      [test_meta_protect:no_drive_is_lost_before_it_has_two_copies].
+ *  (8) A drive that dies while a mount writes ends the mount: the next one finds it missing, and
+ *      records that before it writes anything.  So no write depends on one copy while the other
+ *      drives do not name the loss [test_meta_pair:drive_that_dies_during_a_mount].
  *
  *   V1 -> W1   (W1 in meta_twins.h) a drive is away before any block is that only its twin has
  *   V2 -> W2   (W2 in meta_twins.h) the tables are there before any core looks for a twin
@@ -397,6 +396,26 @@ bool meta__may_lose(const struct meta *m)
 	return m->copies > 1 && !m->converts;
 }
 
+/* Another one is lost, and its content has not been copied yet: (4). */
+static wk_cold bool is_second(struct meta *m, uint32_t drive)
+{
+	const struct meta__geo *g = &m->zones->geo;
+
+	ASSERT(!(m->losing >> drive & 1));
+	for (uint32_t d = 0; d < g->ndrives; d++) {
+		if (g->state[d] != DRIVE_LOST && !(m->losing >> d & 1))
+			continue;
+		m->error[0] = '\0'; /* this says more */
+		meta__error(m,
+			    "drive %u failed before all that was on drive %u had been copied: the "
+			    "store takes no more changes; bring drive %u back and start again, or "
+			    "save what is whole: wekactl check --salvage DIR",
+			    drive, d, drive);
+		return true;
+	}
+	return false;
+}
+
 bool meta__drive_lose(struct meta *m, uint32_t drive)
 {
 	const struct meta__geo *g = &m->zones->geo;
@@ -409,11 +428,8 @@ bool meta__drive_lose(struct meta *m, uint32_t drive)
 	if (!meta__may_lose(m) || !m->mounted || m->failed || g->state[drive] > DRIVE_DRAINS ||
 	    taking(m) - meta__drive_takes(m, drive) < 1)
 		return false;
-	for (uint32_t d = 0; d < g->ndrives; d++)
-		if (g->state[d] == DRIVE_LOST)
-			return false; /* (4) */
-	if (m->losing || m->dead)
-		return false;
+	if (is_second(m, drive) || m->dead)
+		return false;                   /* (4) */
 	ASSERT(!(m->losing & (m->losing - 1))); /* (4): one at a time */
 	m->dead |= 1ull << drive;
 	m->losing |= 1ull << drive;

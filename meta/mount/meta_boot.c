@@ -236,7 +236,7 @@ bool meta__boot_run(struct meta *m, int *rc)
 }
 
 /* A mount that has begun to write cannot record that a drive is lost; the next one can:
- * meta_pair.c (7). */
+ * meta_pair.c (8). */
 static void look_at_drives(struct meta *m)
 {
 	ASSERT(!m->mounted);

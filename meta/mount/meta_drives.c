@@ -39,6 +39,7 @@
 #include "meta/engine/meta_pair.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #define ZONES_MAX (1u << 16) /* of one drive: its zones are as large as those of the first ones */
@@ -202,15 +203,37 @@ static void leave_out(struct meta__super *s, const struct meta__super *old)
 	memset(s->drive_name[d], 0, sizeof(s->drive_name[d]));
 }
 
+/* Adds the others that are not there: ", drive 3 too", ", drive 1 is lost". */
+static void name_others(const struct meta *m, const struct meta__super *s, uint32_t but, char *out,
+			size_t size)
+{
+	size_t used = 0;
+
+	ASSERT(size > 0);
+	out[0] = '\0';
+	for (uint32_t d = 0; d < s->ndrives && used < size; d++) {
+		const bool lost = s->drive_state[d] == DRIVE_LOST;
+
+		if (d == but || s->drive_state[d] == DRIVE_GONE ||
+		    (!lost && meta__drives_given(m, d)))
+			continue;
+		used += (size_t)snprintf(out + used, size - used, ", drive %u %s", d,
+					 lost ? "is lost" : "too");
+	}
+}
+
 static int is_missing(struct meta *m, const struct meta__super *s, uint32_t given, uint32_t d)
 {
+	char others[64];
+
 	ASSERT(d < s->ndrives);
+	name_others(m, s, d, others, sizeof(others));
 	return meta__boot_fail(m, -ENODEV,
-			       "the store has %u drives, %u are given: drive %u%s%s is missing; "
+			       "the store has %u drives, %u are given: drive %u%s%s is missing%s; "
 			       "allow_missing = %u serves what does not lie there, wekactl check "
 			       "--salvage DIR saves it",
 			       s->ndrives, given, d, *s->drive_name[d] ? ", " : "",
-			       s->drive_name[d], d);
+			       s->drive_name[d], others, d);
 }
 
 /* Checks that the drive may be left out: it is in the set, and holds something. */
@@ -388,6 +411,19 @@ static bool is_told(const struct meta *m, uint32_t drive)
 	       (!b->write_gone || b->next.drive_state[drive] == DRIVE_GONE);
 }
 
+static int cannot_write(struct meta *m, uint32_t drive)
+{
+	const uint32_t other = m->mounted ? meta__drain_drive(m) : META_DRIVES_MAX;
+
+	ASSERT(drive < META_DRIVES_MAX);
+	if (m->losing || (other < META_DRIVES_MAX && m->zones->geo.state[other] == DRIVE_LOST))
+		return -EIO; /* a second loss: meta__drive_lose() has said more */
+	return meta__boot_fail(m, -EIO,
+			       "drive %u: a superblock cannot be written: the store's drives are "
+			       "settled by the next mount",
+			       drive);
+}
+
 /* A drive that is gone need not record the set (6). */
 int meta__drives_write(struct meta *m)
 {
@@ -402,10 +438,7 @@ int meta__drives_write(struct meta *m)
 	if (b->sent) {
 		if (b->io[0].io.status && b->next.drive_state[b->io[0].io.drive] != DRIVE_GONE &&
 		    !meta__drive_lose(m, b->io[0].io.drive))
-			return meta__boot_fail(m, -EIO,
-					       "drive %u: a superblock cannot be written: the "
-					       "store's drives are settled by the next mount",
-					       b->io[0].io.drive);
+			return cannot_write(m, b->io[0].io.drive);
 		b->at++;
 	}
 	while (b->at < 2 * n && !is_told(m, (turn = turn_of(b)).drive))

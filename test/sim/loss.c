@@ -532,6 +532,7 @@ static void tell_step(void)
 
 static bool loss(void)
 {
+	turn_until_settled(); /* that one had failed may have been found by the last check */
 	choose();
 	tell_step();
 	if (!begin())

@@ -477,3 +477,48 @@ Test(meta_pair_moves, drive_that_dies_when_it_was_just_added_is_lost)
 	is_whole();
 	rig_end(&r);
 }
+
+static uint32_t readable(void)
+{
+	uint32_t there = 0;
+
+	for (uint32_t i = 0; i < FILES; i++) {
+		uint64_t fill = 0;
+		uint32_t blocks;
+		int err = rig_get(&r, path_of(i), &blocks, &fill);
+
+		cr_assert(err == 0 || err == -EIO || err == -ENOENT, "%s: %d", path_of(i), err);
+		there += err == 0;
+	}
+	return there;
+}
+
+/* What has a copy elsewhere is read; the store and the next start name both drives. */
+Test(meta_pair_moves, second_loss_is_named_and_what_is_whole_is_read)
+{
+	for (uint32_t recorded = 0; recorded < 2; recorded++) {
+		store(6, 4, true);
+		put_some(100);
+		r.dead |= 1u << 1;
+		cr_assert(meta_drive_failed(r.m, 1));
+		while (recorded && r.m->losing)
+			(void)rig_step(&r);
+		r.dead |= 1u << 2;
+		cr_assert(!meta_drive_failed(r.m, 2));
+		for (uint32_t n = 0; n < 50 && meta_health(r.m) == 0; n++)
+			(void)put((uint32_t)rand_below(&r.rand, FILES));
+		cr_assert_eq(meta_health(r.m), -EROFS);
+		cr_assert_not_null(strstr(meta_error(r.m), "drive 2 failed"), "%s",
+				   meta_error(r.m));
+		cr_assert_not_null(strstr(meta_error(r.m), "on drive 1"), "%s", meta_error(r.m));
+		cr_assert_gt(readable(), 10u);
+		rig_power_cut(&r);
+		r.dead = 0;
+		r.conf.drive[1].nblocks = r.conf.drive[2].nblocks = 0;
+		cr_assert_eq(rig_mount(&r), -ENODEV);
+		cr_assert_not_null(strstr(meta_error(r.m), "drive 1"), "%s", meta_error(r.m));
+		cr_assert_not_null(strstr(meta_error(r.m), "drive 2"), "%s", meta_error(r.m));
+		rig_power_cut(&r);
+		rig_end(&r);
+	}
+}
