@@ -402,6 +402,8 @@ void meta__supply_ready(struct meta *m, uint32_t zone)
 		supply_drop(m, s, drive_of(m, zone));
 	else if (at->twin && !meta__drive_takes(m, drive_of(m, meta__twin(m, zone))))
 		supply_drop(m, s, drive_of(m, meta__twin(m, zone)));
+	else if (at->lone && meta__in_pairs(m))
+		supply_drop(m, s, META_DRIVES_MAX); /* a drive was added meanwhile */
 }
 
 void meta__supply_shut(struct meta *m, uint32_t drive)

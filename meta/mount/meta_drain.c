@@ -83,6 +83,7 @@ static bool log_is_bound(struct meta *m)
 		return true;
 	meta__geo_of(&geo, &m->boot->super);
 	ASSERT(geo.drives_serving > 0); /* (5) */
+	ASSERT(geo.log_zones_max >= 4 && geo.log_bytes_max > 0);
 	if (geo.log_zones_max < g->log_zones_max && meta__log_zones(m) + 1 >= geo.log_zones_max)
 		return false;
 	g->log_bytes_max = geo.log_bytes_max;
@@ -674,6 +675,7 @@ static void checkpoint(struct meta *m, uint32_t drive)
 static void trim_log(struct meta *m)
 {
 	ASSERT(!m->boot->drain.log_bound);
+	ASSERT(!m->failed && !m->stopping);
 	if (!meta__ckpt_running(m))
 		meta__ckpt_want(m);
 }

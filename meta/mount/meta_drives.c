@@ -416,6 +416,7 @@ static int cannot_write(struct meta *m, uint32_t drive)
 	const uint32_t other = m->mounted ? meta__drain_drive(m) : META_DRIVES_MAX;
 
 	ASSERT(drive < META_DRIVES_MAX);
+	ASSERT(m->boot->sent);
 	if (m->losing || (other < META_DRIVES_MAX && m->zones->geo.state[other] == DRIVE_LOST))
 		return -EIO; /* a second loss: meta__drive_lose() has said more */
 	return meta__boot_fail(m, -EIO,

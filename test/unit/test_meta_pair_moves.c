@@ -493,7 +493,7 @@ static uint32_t readable(void)
 	return there;
 }
 
-/* What has a copy elsewhere is read; the store and the next start name both drives. */
+/* Files with a copy elsewhere are read; the store and the next start name both drives. */
 Test(meta_pair_moves, second_loss_is_named_and_what_is_whole_is_read)
 {
 	for (uint32_t recorded = 0; recorded < 2; recorded++) {
@@ -519,6 +519,34 @@ Test(meta_pair_moves, second_loss_is_named_and_what_is_whole_is_read)
 		cr_assert_not_null(strstr(meta_error(r.m), "drive 1"), "%s", meta_error(r.m));
 		cr_assert_not_null(strstr(meta_error(r.m), "drive 2"), "%s", meta_error(r.m));
 		rig_power_cut(&r);
+		rig_end(&r);
+	}
+}
+
+/* Zones were being opened alone when the drive that is added began to serve.
+ * Found by loss, seed 4132. */
+Test(meta_pair_moves, zone_that_is_opened_while_a_drive_is_added_does_not_stay_alone)
+{
+	for (uint64_t seed = 1; seed <= 150; seed++) {
+		uint32_t added;
+
+		store(seed, 2, seed % 2);
+		put_some(20);
+		r.dead = 1u << 0;
+		cr_assert(meta_drive_failed(r.m, 0));
+		put_some(20);
+		added = rig_drive(&r, 3u << 20, true);
+		cr_assert_eq(meta_drive_add(r.m, &r.conf.drive[added]), 0);
+		while (meta_drive_add_status(r.m) == -EAGAIN) {
+			meta__ckpt_want(r.m);
+			if (rand_below(&r.rand, 4) == 0)
+				put_some(1);
+			(void)rig_step(&r);
+		}
+		r.conf.ndrives = meta_drives(r.m);
+		rebuilt(0);
+		is_whole();
+		r.never = 0;
 		rig_end(&r);
 	}
 }
