@@ -12,6 +12,9 @@
  *   - as long as a drive serves, and only one has failed, the store takes changes
  *   - after each loss, power cuts meanwhile included, the store has two copies of everything again
  *
+ * Every fourth store begins with one copy, and gets the second ones while files change and the
+ * power fails (meta_protect.h).  Its first drive is lost after that.
+ *
  * usage: loss [--seed N] [--losses N]
  */
 #include "test/sim/loss_model.h"
@@ -19,6 +22,7 @@
 #include "base/clock.h"
 #include "base/num.h"
 #include "meta/engine/meta_pair.h"
+#include "meta/meta_protect.h"
 #include "meta/ops/meta_gc.h"
 
 #include <errno.h>
@@ -64,6 +68,7 @@ static struct {
 static struct {
 	uint64_t lives, losses, by[HOWS], after[AFTERS], errands[ERRANDS];
 	uint64_t changes, lost, gone, mounts, cuts, alone, full, ckpt, collecting, cuts_rebuilding;
+	uint64_t converted, cuts_converting;
 } seen;
 
 static void say_where(const char *what)
@@ -589,15 +594,68 @@ static bool format(void)
 	rig_make_of(&r, life.seed, ndrives, life.size, 1u << rand_below(&rnd, 5), cache);
 	for (uint32_t d = 0; d < ndrives; d++)
 		r.conf.drive[d].volatile_cache = cache || rand_below(&rnd, 3) == 0;
-	r.conf.copies = 2;
-	r.copied = true;
+	r.copied = life.seed % 4 != 0;
+	r.conf.copies = r.copied ? 2 : 1;
 	r.cut_garbles = rand_below(&rnd, 2);
 	return rig_format(&r) == 0 ? true : failed("format");
 }
 
+/* ---- a store of one copy ------------------------------------------------------------ */
+
+static int ask_for_two(void)
+{
+	struct meta_op op = { .type = META_OP_DRIVE, .flags = META_PROTECT };
+
+	return rig_run(&r, &op);
+}
+
+static bool is_converting(void)
+{
+	return r.m->copies < 2 || r.m->converts;
+}
+
+/* The power fails, but no drive: it may have the only copy of a block. */
+static bool cut_converting(void)
+{
+	seen.cuts_converting += r.m->converts;
+	rig_power_cut(&r);
+	seen.cuts++;
+	return mount() && is_there("after a mount of a store that converts");
+}
+
+/* *good: it has two copies of each block.  False, without *good: there was no room for them. */
+static bool converts(bool *good)
+{
+	for (uint32_t turns = 0; turns < TURNS_MAX && is_converting(); turns++) {
+		const bool cut = rand_below(&rnd, 4) == 0;
+		int err = 0;
+
+		r.cut_at = cut ? r.writes + 1 + rand_below(&rnd, 300) : 0;
+		if (r.m->copies < 2)
+			err = ask_for_two();
+		if (err == -ENOSPC)
+			return false;
+		if (err && !r.cut)
+			return *good = failed("two copies are refused");
+		if (!work((uint32_t)rand_below(&rnd, 20)))
+			return *good = false;
+		rig_idle(&r);
+		r.cut_at = 0;
+		if (r.cut && !cut_converting())
+			return *good = false;
+	}
+	if (is_converting())
+		return *good = failed("it has one copy of some blocks for ever");
+	if (thin_zones() > 0)
+		return *good = failed("blocks with one copy after it has converted");
+	seen.converted++;
+	r.copied = true;
+	return true;
+}
+
 static bool lives(uint64_t seed)
 {
-	bool good;
+	bool good = true;
 
 	memset(&life, 0, sizeof(life));
 	life.seed = seed;
@@ -608,6 +666,10 @@ static bool lives(uint64_t seed)
 	loss_model_init(&model, &r, seed);
 	if (!format() || !work(20 + (uint32_t)rand_below(&rnd, 200)))
 		return false;
+	if (!r.copied && !converts(&good)) {
+		rig_end(&r);
+		return good;
+	}
 	for (life.step = 1; life.step <= LIFE_STEPS && grow(&good); life.step++)
 		if (!loss())
 			return false;
@@ -628,7 +690,8 @@ static bool has_happened(void)
 	for (uint32_t i = 0; i < ERRANDS; i++)
 		if (!seen.errands[i])
 			return false;
-	return seen.lost && seen.ckpt && seen.collecting && seen.alone && seen.cuts_rebuilding;
+	return seen.lost && seen.ckpt && seen.collecting && seen.alone && seen.cuts_rebuilding &&
+	       seen.converted && seen.cuts_converting;
 }
 
 int main(int argc, char **argv)
@@ -644,11 +707,13 @@ int main(int argc, char **argv)
 			return 1;
 	printf("ok loss: %llu stores, %llu losses (%llu drives left), %llu mounts, %llu cuts, "
 	       "%llu of them while it was rebuilt, %llu times alone, %llu full; "
+	       "%llu converted, with %llu cuts; "
 	       "%llu during checkpoints, %llu during collection; %llu changes; %.0f s\n",
 	       (unsigned long long)seen.lives, (unsigned long long)seen.losses,
 	       (unsigned long long)seen.lost, (unsigned long long)seen.mounts,
 	       (unsigned long long)seen.cuts, (unsigned long long)seen.cuts_rebuilding,
 	       (unsigned long long)seen.alone, (unsigned long long)seen.full,
+	       (unsigned long long)seen.converted, (unsigned long long)seen.cuts_converting,
 	       (unsigned long long)seen.ckpt, (unsigned long long)seen.collecting,
 	       (unsigned long long)seen.changes, (double)(clock_now_ns() - begin_ns) / 1e9);
 	if (args.count >= 200 && !has_happened())
