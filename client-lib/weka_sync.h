@@ -99,7 +99,8 @@ WEKA_MUST_CHECK int weka_undrain(struct weka_client *client, const char *drive);
  * background, also after a restart; only then may a drive be lost.  weka_status() reports the
  * progress.  It cannot be taken back.
  * Errors:  -EINVAL (another scheme), -EALREADY, -EPERM (only one drive is in use), -ENODEV (a drive
- *          is dead, missing, or being drained), -ENOSPC (no room for two copies), -EACCES.
+ *          is dead, missing, or being drained), -ENOSPC (no room for two copies), -EFBIG (its
+ *          roots are on one drive, and too many to be moved), -EACCES.
  */
 WEKA_MUST_CHECK int weka_protect(struct weka_client *client, const char *scheme);
 

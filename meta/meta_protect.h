@@ -19,7 +19,8 @@
  *
  * Errors:  -EALREADY: it has two copies, or converts; -EPERM: only one drive serves; -ENODEV: a
  *          drive is dead, missing or drained; -ENOSPC: two copies of the live blocks and the
- *          reserve do not fit; -EBUSY: the set of drives is being changed, or the store stops;
+ *          reserve do not fit; -EFBIG: it has too many shards for its roots to be moved, and they
+ *          share a drive; -EBUSY: the set of drives is being changed, or the store stops;
  *          -EIO: a superblock cannot be written (a mount may find that it has begun); -EROFS.
  */
 must_check int meta_protect(struct meta *m);

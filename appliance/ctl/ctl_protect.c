@@ -25,6 +25,9 @@ static const char *why_not(int err)
 	case -ENOSPC:
 		return "two copies of what is there do not fit, or too little is free to begin: "
 		       "wekactl drives add, or remove files";
+	case -EFBIG:
+		return "the roots of the store are on one drive, and there are too many to move "
+		       "them";
 	case -EACCES:
 		return "the key may not: a key is needed that may write everywhere, without a uid";
 	case -EBUSY:

@@ -25,7 +25,13 @@
  *      [test_meta_protect:a_drive_may_be_lost_afterwards].
  *  (4) All live data fits on the pairs when it begins, and the reserve is free in pairs at once
  *      [test_meta_protect:a_store_that_is_too_full_is_refused].
+ *  (5) A drive that dies while the last set is written, when its own superblocks are, is lost as
+ *      soon as the set takes effect
+ *      [test_meta_protect:drive_that_dies_while_the_end_is_written_is_lost].
+ *  (6) Unused blanks of borrowers lie in lone zones, and come back when it begins
+ *      [test_meta_lend:a_store_gets_second_copies_though_shards_are_lent].
  */
+#include "meta/engine/meta_lend.h"
 #include "meta/engine/meta_log.h"
 #include "meta/engine/meta_pair.h"
 #include "meta/meta_protect.h"
@@ -65,11 +71,30 @@ static int begun(struct meta *m)
 	meta__zones_all_lone(m);
 	meta__twins_show(m); /* (1) */
 	meta__supply_shut(m, META_DRIVES_MAX);
+	meta__lend_back(m); /* (6) */
 	b->drain.cannot = false;
 	b->drain.asked = 0;
 	meta__gc_look_drains(m);
 	meta__drives_end(m, 0);
 	return 0;
+}
+
+/* (5) */
+static void lose_dead(struct meta *m)
+{
+	const uint64_t dead = m->dead;
+	const uint32_t d = dead ? (uint32_t)__builtin_ctzll(dead) : META_DRIVES_MAX;
+
+	ASSERT(meta__may_lose(m) && !m->losing);
+	if (likely(!dead))
+		return;
+	m->dead &= ~(1ull << d);
+	if (!meta__drive_lose(m, d)) { /* another one is dead, too */
+		m->dead = dead;
+		meta__error(m, "drive %u failed, and another one before it was lost", d);
+		meta__fail(m);
+	}
+	ASSERT(m->dead == dead);
 }
 
 static int ended(struct meta *m)
@@ -80,10 +105,10 @@ static int ended(struct meta *m)
 	ASSERT(m->copies == 2 && !m->losing); /* (2) */
 	if (err != -EALREADY)
 		return err;
-	ASSERT(m->zones->lone == 0); /* (3): no zone is opened alone while pairs can be */
 	m->boot->super = m->boot->next;
 	m->converts = false;
 	meta__drives_end(m, 0);
+	lose_dead(m);
 	return 0;
 }
 
@@ -94,6 +119,17 @@ static bool has_room(const struct meta *m)
 
 	ASSERT(pairs <= m->zones->geo.zones_serving / 2);
 	return meta__live_fits(m, pairs) && meta__pairs_free(m) > meta__zone_reserve(m, false);
+}
+
+/* Roots that share a drive must be moved; more zones than these no superblock can name. */
+static bool roots_stay(const struct meta__geo *g)
+{
+	bool share = false;
+
+	ASSERT(g->root_zones > 0);
+	for (uint32_t d = 0; d < g->ndrives; d++)
+		share |= meta__geo_roots_on(g, 0, d) && meta__geo_roots_on(g, 1, d);
+	return share && g->root_zones > META__ROOT_ZONES_MAX;
 }
 
 static bool all_serve(const struct meta *m)
@@ -119,6 +155,7 @@ int meta_protect(struct meta *m)
 		return -EBUSY;
 	if (m->copies > 1 && m->converts && b->drain.cannot) {
 		b->drain.cannot = false;
+		b->drain_status = 0; /* it was of what failed */
 		return 0;
 	}
 	if (m->copies > 1)
@@ -127,6 +164,8 @@ int meta_protect(struct meta *m)
 		return -EPERM;
 	if (!all_serve(m))
 		return -ENODEV;
+	if (roots_stay(g))
+		return -EFBIG;
 	if (!has_room(m))
 		return -ENOSPC;
 	ASSERT(m->zones->lone == 0 && !m->converts);

@@ -547,3 +547,32 @@ Test(meta_lend, files_that_grow_split_leaves_and_merge_none)
 	all_there(dir[0], n);
 	is_whole();
 }
+
+/* Blanks that a borrower has lie in zones with one copy: they come back. */
+Test(meta_lend, a_store_gets_second_copies_though_shards_are_lent)
+{
+	struct meta_op op = { .type = META_OP_DRIVE, .flags = META_PROTECT };
+	uint32_t n, added = rig_drive(&r, 32u << 20, true);
+	static struct asked a;
+
+	cr_assert_eq(meta_drive_add(r.m, &r.conf.drive[added]), 0);
+	while (meta_drive_add_status(r.m) == -EAGAIN)
+		all_turn(1);
+	r.conf.ndrives = meta_drives(r.m);
+	n = until_lent(0, dir[0]);
+	for (; n < 40; n++) {
+		put_of(&a, dir[0], n, (uint8_t)n);
+		(void)change(0, &a);
+		all_turn(2);
+	}
+	cr_assert(is_lent(dir[0]));
+	r.over = meta_op_start(r.m, &op) ? &op : NULL;
+	while (r.over != &op)
+		all_turn(1);
+	cr_assert_eq(op.status, 0);
+	for (uint32_t turns = 0; turns < 20000 && r.m->converts; turns++)
+		all_turn(1);
+	cr_assert(!r.m->converts, "%u zones have one copy", r.m->zones->lone);
+	all_there(dir[0], n);
+	is_whole();
+}

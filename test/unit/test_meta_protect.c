@@ -243,3 +243,61 @@ Test(meta_protect, drives_that_are_drained_or_added_meanwhile)
 	loses(3);
 	rig_end(&r);
 }
+
+/* Turns until only the last superblock must still be written for the end, and holds that write. */
+static struct meta_io *held_at_the_end(void)
+{
+	struct meta__boot *b = r.m->boot;
+
+	while (!b->adding || b->next.converts || b->in_flight || b->at != 2 * r.conf.ndrives - 2)
+		(void)rig_step(&r);
+	(void)meta_turn(r.m);
+	cr_assert(r.m->converts && b->in_flight == 1);
+	cr_assert(list_pop_front(&r.m->io_wanted) == &b->io[0].io.link);
+	cr_assert_neq(b->io[0].io.drive, 0);
+	return &b->io[0].io;
+}
+
+/* Blocks that a dead drive did not get have one copy: the superblocks must say so. */
+Test(meta_protect, drive_that_dies_while_the_end_is_written_is_lost)
+{
+	uint64_t known = 0;
+
+	for (uint64_t seed = 1; seed <= 40; seed++) {
+		struct meta_io *held;
+
+		of_one_copy(seed, 2 + (uint32_t)(seed % 2), seed % 3);
+		put_some(40);
+		cr_assert_eq(protect(), 0);
+		held = held_at_the_end();
+		r.dead = 1u << 0;
+		cr_assert_eq(rig_mkdir(&r, "/meanwhile"), 0, "%s", meta_error(r.m));
+		known += r.m->dead & 1;
+		list_push_back(&r.m->io_wanted, &held->link);
+		r.copied = true;
+		put_some(40);
+		cr_assert(stat_of(0).lost || stat_of(0).gone, "seed %llu",
+			  (unsigned long long)seed);
+		wreck(0);
+		all_is_there();
+		rig_power_cut(&r);
+		r.dead = 0;
+		cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
+		is_whole();
+		rig_end(&r);
+	}
+	cr_assert(known > 20, "%llu died before the end", (unsigned long long)known);
+}
+
+/* Its roots have more places than a superblock can name, and both copies are on one drive. */
+Test(meta_protect, store_whose_roots_cannot_move_is_refused)
+{
+	rig_make(&r, 13, 1, 2 * DRIVE_BYTES, 256, true);
+	cr_assert_eq(rig_format(&r), 0, "%s", meta_error(r.m));
+	cr_assert_eq(rig_mkdir(&r, "/some"), 0);
+	cr_assert_eq(rig_drive_add(&r, rig_drive(&r, 2 * DRIVE_BYTES, true)), 0);
+	cr_assert_gt(r.m->zones->geo.root_zones, META__ROOT_ZONES_MAX);
+	cr_assert_eq(protect(), -EFBIG);
+	cr_assert_eq(statfs_now().copies, 1);
+	rig_end(&r);
+}
