@@ -39,6 +39,7 @@ struct meta__gc_move {
 	struct meta_run runs[META__GC_BLOCKS]; /* their new places */
 	uint32_t nruns;
 	bool failed; /* a write of it */
+	bool again;  /* it reads second copies, of blocks whose first is bad */
 };
 
 struct meta__gc_found {

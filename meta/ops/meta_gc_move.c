@@ -17,7 +17,9 @@
  *      [test_meta_gc:block_of_a_zone_that_was_used_again_meanwhile_is_left_alone].
  *  (2) Only bytes whose CRC32C matches the one in the extent are written anywhere; the sum itself
  *      is kept, never recomputed.  A rotten or unreadable block stays where it is, is named in
- *      meta_error(), if (1) holds for it, and the blocks beside it move.
+ *      meta_error(), if (1) holds for it, and the blocks beside it move.  In a store of two copies
+ *      that is a block of which both are bad
+ *      [test_meta_pair_moves:blocks_with_a_bad_first_copy_are_moved].
  *  (3) The new places are complete on their drive before the record names them, and its log block
  *      waits for a flush of that drive: as for any write (FORMAT.md 6.3)
  *      [test_meta_gc:power_cuts_all_the_time].
@@ -75,7 +77,27 @@ int meta__plan_gc_look(struct meta *m, struct meta_op *op)
 	return rc;
 }
 
-/* Reads or writes blocks that are contiguous. */
+/* Reads or writes contiguous blocks from number i on. */
+static void send(struct meta *m, struct meta__gc_move *v, struct meta__io *x, enum meta_io_op op,
+		 uint32_t i, uint32_t len)
+{
+	const uint64_t at = op == META_IO_READ ? v->block[i].old : v->block[i].new;
+
+	ASSERT(len > 0 && i + len <= META__GC_BLOCKS);
+	x->kind = META__IO_GC;
+	x->owner = v;
+	x->io.op = op;
+	x->io.fua = false;
+	x->io.drive = META_BADDR_DRIVE(at);
+	x->io.block = META_BADDR_BLOCK(at);
+	x->io.nblocks = len;
+	x->io.buf = v->buf + (size_t)i * BLOCK_SIZE;
+	x->io.status = 0;
+	x->io.lost = false;
+	v->in_flight++;
+	meta__io_want(m, x);
+}
+
 static void transfer(struct meta *m, struct meta__gc_move *v, enum meta_io_op op, uint32_t n)
 {
 	uint32_t len;
@@ -84,7 +106,6 @@ static void transfer(struct meta *m, struct meta__gc_move *v, enum meta_io_op op
 	ASSERT(n <= META__GC_BLOCKS);
 	ASSERT(v->in_flight == 0);
 	for (uint32_t i = 0, ios = 0; i < n; i += len, ios++) {
-		struct meta_io *io = &v->io[ios].io;
 		const uint64_t at = op == META_IO_READ ? v->block[i].old : v->block[i].new;
 
 		for (len = 1; i + len < n; len++)
@@ -92,18 +113,7 @@ static void transfer(struct meta *m, struct meta__gc_move *v, enum meta_io_op op
 			    at + len)
 				break;
 		ASSERT(op != META_IO_WRITE || !v->block[i].bad); /* (2) */
-		v->io[ios].kind = META__IO_GC;
-		v->io[ios].owner = v;
-		io->op = op;
-		io->fua = false;
-		io->drive = META_BADDR_DRIVE(at);
-		io->block = META_BADDR_BLOCK(at);
-		io->nblocks = len;
-		io->buf = v->buf + (size_t)i * BLOCK_SIZE;
-		io->status = 0;
-		io->lost = false;
-		v->in_flight++;
-		meta__io_want(m, &v->io[ios]);
+		send(m, v, &v->io[ios], op, i, len);
 	}
 }
 
@@ -116,6 +126,7 @@ static void looked(struct meta *m, struct meta__gc_move *v)
 	}
 	v->incarnation = meta__zone_at(m, v->zone)->incarnation;
 	v->stage = GC_READ;
+	v->again = false;
 	if (m->gc->drains)
 		meta__pace_take(m, v->n);
 	transfer(m, v, META_IO_READ, v->n);
@@ -283,6 +294,33 @@ static void room(struct meta *m, struct meta__gc_move *v)
 	transfer(m, v, META_IO_WRITE, v->good);
 }
 
+/* (2) */
+static void judge(struct meta__gc_move *v)
+{
+	for (uint32_t i = 0; i < v->n; i++) {
+		const uint8_t *bytes = v->buf + (size_t)i * BLOCK_SIZE;
+
+		v->block[i].bad |= crc32c_block(bytes, BLOCK_SIZE) != v->block[i].crc;
+	}
+}
+
+/* In a store of two copies.  False: none is bad, or these are the second ones. */
+static bool reads_again(struct meta *m, struct meta__gc_move *v)
+{
+	uint32_t ios = 0;
+
+	ASSERT(v->in_flight == 0);
+	for (uint32_t i = 0; m->copies > 1 && !v->again && i < v->n; i++) {
+		if (!v->block[i].bad)
+			continue;
+		v->block[i].bad = false;
+		v->io[ios].prefers_twin = true;
+		send(m, v, &v->io[ios++], META_IO_READ, i, 1);
+	}
+	v->again = true;
+	return ios > 0;
+}
+
 /* Those that are whole come first, in the buffer too. */
 static void sort_out(struct meta__gc_move *v)
 {
@@ -293,7 +331,6 @@ static void sort_out(struct meta__gc_move *v)
 	for (uint32_t i = 0; i < v->n; i++) {
 		const uint8_t *bytes = v->buf + (size_t)i * BLOCK_SIZE;
 
-		v->block[i].bad |= crc32c_block(bytes, BLOCK_SIZE) != v->block[i].crc;
 		if (v->block[i].bad) {
 			bad[bads++] = v->block[i];
 			continue;
@@ -332,6 +369,9 @@ void meta__gc_io_done(struct meta *m, struct meta__io *x)
 		apply(m, v);
 		return;
 	}
+	judge(v);
+	if (reads_again(m, v))
+		return;
 	sort_out(v);
 	if (v->good)
 		room(m, v);

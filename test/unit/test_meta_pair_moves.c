@@ -550,3 +550,45 @@ Test(meta_pair_moves, zone_that_is_opened_while_a_drive_is_added_does_not_stay_a
 		rig_end(&r);
 	}
 }
+
+/* Every block of files whose first copy is on this drive is something else there. */
+static uint32_t spoiled(uint32_t drive)
+{
+	const struct meta__geo *g = &r.m->zones->geo;
+	uint32_t zones = 0;
+
+	for (uint32_t i = g->zone_base[drive]; i < g->zone_base[drive] + g->zone_count[drive];
+	     i++) {
+		const uint64_t at = META_BADDR_BLOCK(meta__geo_zone_baddr(g, i));
+
+		if (meta__zone_at(r.m, i)->kind != META__ZONE_DATA || !meta__zone_at(r.m, i)->live)
+			continue;
+		zones++;
+		for (uint32_t n = 1; n < g->zone_end; n++) {
+			r.view[drive][(at + n) * 4096 + n % 4096] ^= 0x10;
+			r.image[drive][(at + n) * 4096 + n % 4096] ^= 0x10;
+		}
+	}
+	return zones;
+}
+
+/* Collection moves what the second copies have. */
+Test(meta_pair_moves, blocks_with_a_bad_first_copy_are_moved)
+{
+	for (uint64_t seed = 1; seed <= 20; seed++) {
+		store(seed, 3, seed % 2);
+		put_some(120);
+		rig_idle(&r);
+		cr_assert_gt(spoiled(0), 0u);
+		cr_assert_eq(meta_drive_drain(r.m, 0), 0);
+		rebuilt(0);
+		is_whole();
+		put_some(20);
+		rig_power_cut(&r);
+		r.conf.drive[0].nblocks = 0;
+		cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
+		is_whole();
+		r.never = 0;
+		rig_end(&r);
+	}
+}
