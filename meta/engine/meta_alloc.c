@@ -103,6 +103,13 @@ void meta__supply_init(struct meta *m)
 	ASSERT(z->page[0].want > z->page[1].want); /* most pages are leaves */
 }
 
+void meta__supply_less(struct meta *m)
+{
+	ASSERT(m->copies > 1);
+	for (struct meta__supply *s = m->zones->data; s < m->zones->data + META_DRIVES_MAX; s++)
+		s->want = s->want_min = min_u64(s->want_min, ahead_max(m));
+}
+
 /* ---- how much must be left (2) --------------------------------------------- */
 
 /* Returns the groups that the log may take, and those that it has: (8). */

@@ -24,7 +24,8 @@
  *      mount that goes back to the last roots finds no block with one copy either
  *      [test_meta_protect:a_drive_may_be_lost_afterwards].
  *  (4) All live data fits on the pairs when it begins, and the reserve is free in pairs at once
- *      [test_meta_protect:a_store_that_is_too_full_is_refused].
+ *      [test_meta_protect:a_store_that_is_too_full_is_refused].  From then on half as much
+ *      room is kept ahead [test_meta_protect:drives_of_different_sizes_that_are_nearly_full].
  *  (5) A drive that dies while the last set is written, when its own superblocks are, is lost as
  *      soon as the set takes effect
  *      [test_meta_protect:drive_that_dies_while_the_end_is_written_is_lost].
@@ -72,6 +73,7 @@ static int begun(struct meta *m)
 	meta__twins_show(m); /* (1) */
 	meta__supply_shut(m, META_DRIVES_MAX);
 	meta__lend_back(m); /* (6) */
+	meta__supply_less(m);
 	b->drain.cannot = false;
 	b->drain.asked = 0;
 	meta__gc_look_drains(m);

@@ -274,6 +274,8 @@ Test(meta_protect, drive_that_dies_while_the_end_is_written_is_lost)
 		cr_assert_eq(rig_mkdir(&r, "/meanwhile"), 0, "%s", meta_error(r.m));
 		known += r.m->dead & 1;
 		list_push_back(&r.m->io_wanted, &held->link);
+		while (r.m->converts)
+			(void)rig_step(&r);
 		r.copied = true;
 		put_some(40);
 		cr_assert(stat_of(0).lost || stat_of(0).gone, "seed %llu",
@@ -300,4 +302,33 @@ Test(meta_protect, store_whose_roots_cannot_move_is_refused)
 	cr_assert_eq(protect(), -EFBIG);
 	cr_assert_eq(statfs_now().copies, 1);
 	rig_end(&r);
+}
+
+/* As full as meta_protect() takes it: the room that supplies keep ahead must not be missing. */
+Test(meta_protect, drives_of_different_sizes_that_are_nearly_full)
+{
+	for (uint64_t seed = 1; seed <= 9; seed += 2) {
+		const uint64_t bytes[] = { (6 + seed % 4) << 20, 24u << 20,
+					   (6 + seed % 5 * 3) << 20 };
+		uint32_t files = 0, gone = 0;
+		char path[32];
+		int err = 0;
+
+		rig_make_of(&r, seed, 3, bytes, 4, true);
+		cr_assert_eq(rig_format(&r), 0, "%s", meta_error(r.m));
+		cr_assert_eq(rig_mkdir(&r, "/fill"), 0);
+		for (; !err; files += !err) {
+			(void)snprintf(path, sizeof(path), "/fill/%u", files);
+			err = rig_put(&r, path, 8, files + 1);
+		}
+		for (; protect() == -ENOSPC; gone++) {
+			(void)snprintf(path, sizeof(path), "/fill/%u", gone);
+			cr_assert_eq(rig_unlink(&r, path), 0);
+			if (gone % 8 == 0)
+				rig_idle(&r);
+		}
+		cr_assert(gone > 0 && gone < files);
+		converted();
+		rig_end(&r);
+	}
 }
