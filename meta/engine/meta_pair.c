@@ -28,7 +28,9 @@
  *      [test_meta_pair:death_and_power_cuts_lose_nothing].
  *  (4) A drive that is lost is never read or written again, whatever it answers, and at most one
  *      is lost at a time: if another fails before the first is GONE, the store takes no more
- *      changes [test_meta_pair:second_loss_freezes_the_store].
+ *      changes [test_meta_pair:second_loss_freezes_the_store].  A drive that has the
+ *      only copy of a block is not lost, and a lost drive becomes GONE only when no zone is lone
+ *      [test_meta_pair_moves:drive_with_the_only_copy_is_not_lost].
  *  (5) A zone is thin if it needs a twin and has none that can be used: on a drive that is lost, or
  *      opened while only one drive served.  Thin zones are moved to pairs like those of a drive
  *      that is drained (meta_gc.c, meta_collect.c)
@@ -416,6 +418,28 @@ static wk_cold bool is_second(struct meta *m, uint32_t drive)
 	return false;
 }
 
+/* It has the only copy of something: a zone there was opened while it served alone (4). */
+static wk_cold bool has_only_copy(struct meta *m, uint32_t drive)
+{
+	const uint32_t first = m->zones->geo.zone_base[drive];
+
+	ASSERT(m->copies > 1);
+	for (uint32_t i = first; m->zones->lone > 0 && i < first + m->zones->geo.zone_count[drive];
+	     i++) {
+		if (!m->zones->zone[i].lone || !m->zones->zone[i].live)
+			continue;
+		m->error[0] = '\0'; /* this says more */
+		meta__error(
+			m,
+			"drive %u failed, and has the only copy of some blocks: the store takes "
+			"no more changes; bring drive %u back and start again, or save what is "
+			"whole: wekactl check --salvage DIR",
+			drive, drive);
+		return true;
+	}
+	return false;
+}
+
 bool meta__drive_lose(struct meta *m, uint32_t drive)
 {
 	const struct meta__geo *g = &m->zones->geo;
@@ -428,7 +452,7 @@ bool meta__drive_lose(struct meta *m, uint32_t drive)
 	if (!meta__may_lose(m) || !m->mounted || m->failed || g->state[drive] > DRIVE_DRAINS ||
 	    taking(m) - meta__drive_takes(m, drive) < 1)
 		return false;
-	if (is_second(m, drive) || m->dead)
+	if (is_second(m, drive) || has_only_copy(m, drive) || m->dead)
 		return false;                   /* (4) */
 	ASSERT(!(m->losing & (m->losing - 1))); /* (4): one at a time */
 	m->dead |= 1ull << drive;

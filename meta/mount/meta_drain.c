@@ -710,6 +710,11 @@ void meta__drain_turn(struct meta *m)
 			trim_log(m);
 			return;
 		}
+		if (z->free_count[d] == g->zone_count[d] && g->state[d] == DRIVE_LOST && z->lone) {
+			if (!meta__drain_moves(m) && !meta__ckpt_running(m))
+				checkpoint(m, META_DRIVES_MAX); /* meta_pair.c (4) */
+			return;
+		}
 		if (z->free_count[d] == g->zone_count[d] && !m->boot->drain.cannot) {
 			change(m, d, DRIVE_GONE, NULL); /* (2) */
 			return;

@@ -592,3 +592,34 @@ Test(meta_pair_moves, blocks_with_a_bad_first_copy_are_moved)
 		rig_end(&r);
 	}
 }
+
+/* One drive served alone: blocks of then have one copy until the new drive has them, too. */
+Test(meta_pair_moves, drive_with_the_only_copy_is_not_lost)
+{
+	for (uint64_t seed = 1; seed <= 12; seed++) {
+		uint32_t added;
+
+		store(seed, 2, true);
+		put_some(60);
+		r.dead = 1u << 0;
+		for (uint32_t n = 0; n < 12; n++) {
+			put_some(20);
+			meta__ckpt_want(r.m);
+			rig_idle(&r);
+		}
+		cr_assert(stat_of(0).lost || stat_of(0).gone);
+		cr_assert_gt(thin_zones(), 0u);
+		added = rig_drive(&r, DRIVE_BYTES, true);
+		cr_assert_eq(rig_drive_add(&r, added), 0, "%s", meta_error(r.m));
+		cr_assert(!meta_drive_failed(r.m, 1), "it has the only copy of much");
+		all_is_there();
+		rebuilt(0);
+		put_some(20);
+		cr_assert(meta_drive_failed(r.m, 1));
+		r.dead |= 1u << 1;
+		put_some(20);
+		is_whole();
+		r.never = 0;
+		rig_end(&r);
+	}
+}
