@@ -21,7 +21,7 @@ die() { echo "image: $*" >&2; exit 1; }
 # ---- the kernel, its command line and the initrd in one program for UEFI -----------------------------
 printf '%s' "$CMDLINE" >"$OUT/cmdline"
 efi=$OUT/weka.efi
-# -p keeps the stub's own time in the program's header: two builds give the same bytes.
+# -p keeps the time stamp that the loader has in its header, so two builds give the same bytes.
 objcopy -p --add-section .osrel="$OUT/os-release" --change-section-vma .osrel=0x20000 \
 	--add-section .cmdline="$OUT/cmdline" --change-section-vma .cmdline=0x30000 \
 	--add-section .linux="$OUT/vmlinuz" --change-section-vma .linux=0x2000000 \

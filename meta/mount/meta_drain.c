@@ -523,9 +523,9 @@ static uint32_t drive_of_take(const struct meta *m, uint32_t take)
 	return META_BADDR_DRIVE(meta__geo_zone_baddr(&m->zones->geo, take - 1));
 }
 
-/* Picks a zone on another drive than the other copy of this piece.  If there is none: on the same
- * one, if its drive leaves (else nothing would be won); or none yet, when one will be free after a
- * drive has answered a deallocate command (meta_tell.c). */
+/* Picks a zone on another drive than the other copy of this piece.  If no such drive has a free
+ * zone, but one soon answers a deallocate command (meta_tell.c), it picks none yet.  Otherwise it
+ * picks a zone on the other copy's drive, but only if this copy's drive leaves the store. */
 static uint32_t zone_for_roots(const struct meta *m, uint32_t copy, uint32_t piece, uint32_t drive)
 {
 	const struct meta__zones *z = m->zones;

@@ -33,9 +33,9 @@
  *  (6) While zones are not short, and one drive is much fuller for its size than another, newer
  *      one, live data moves there until they are about even: one extent at a time, only so many
  *      zones that the order does not reverse, then a checkpoint.  A moved block goes to the
- *      emptiest drive anyway (meta_zone.c).  After a round that did not narrow the gap, the
- *      next one waits for more checkpoints, twice as many each time, up to 64; so an idle store
- *      stops moving, wherever the log and the index are
+ *      emptiest drive anyway (meta_zone.c).  If a round did not narrow the gap, the next one
+ *      waits for twice as many checkpoints as it did, 64 at most.  So an idle store stops moving
+ *      data, wherever the log and the index are
  *      [test_meta_drives:what_lives_spreads_over_a_new_one_of_the_same_size].
  *  (7) All live data on a drive that is being drained is moved, however little is dead; in turn
  *      with other collection.  No operation that waits for room waits for that: it wins none

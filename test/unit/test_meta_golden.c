@@ -402,11 +402,13 @@ static void can_be_changed(const char *path)
 Test(meta_golden, it_can_be_changed_and_stopped_and_is_still_one)
 {
 	can_be_changed(BEFORE_PARTS);
+	cr_assert_eq(r.m->copies, 1);
 }
 
 Test(meta_golden, one_with_parts_can_be_changed_and_stopped_and_is_still_one)
 {
 	can_be_changed(WITH_PARTS);
+	cr_assert_eq(r.m->copies, 1);
 }
 
 Test(meta_golden, one_of_two_copies_can_be_changed_and_stopped_and_is_still_one,
