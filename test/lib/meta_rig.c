@@ -2,6 +2,7 @@
 #include "test/lib/meta_rig.h"
 
 #include "base/num.h"
+#include "meta/engine/meta_pair.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -545,6 +546,19 @@ static int data_alloc(struct rig *r, uint32_t blocks, struct meta_run *runs, uin
 		ASSERT(idle < 100); /* else it waits for nothing */
 	}
 	return err;
+}
+
+uint32_t rig_thin_zones(struct rig *r)
+{
+	uint32_t thin = 0;
+
+	for (uint32_t i = 0; i < r->m->zones->geo.nzones; i++) {
+		const struct meta__zone *at = meta__zone_at(r->m, i);
+
+		if ((at->kind == META__ZONE_PAGE || at->kind == META__ZONE_DATA) && at->live)
+			thin += meta__is_thin(r->m, i);
+	}
+	return thin;
 }
 
 int rig_put(struct rig *r, const char *path, uint32_t blocks, uint64_t fill)

@@ -100,6 +100,8 @@ bool rig_step(struct rig *r);
 int rig_run(struct rig *r, struct meta_op *op);
 void rig_idle(struct rig *r); /* turn until nothing is left to do */
 int rig_check(struct rig *r, struct meta_check *out);
+/* Zones of live pages and data that lack a copy which can be read: in a store of two copies. */
+uint32_t rig_thin_zones(struct rig *r);
 
 /* Put a file of `blocks` blocks that are filled from `fill`, or inline when blocks is 0. */
 int rig_put(struct rig *r, const char *path, uint32_t blocks, uint64_t fill);

@@ -130,20 +130,6 @@ static uint32_t any_serving(void)
 	return d;
 }
 
-/* Zones in use that have no second copy. */
-static uint32_t thin_zones(void)
-{
-	uint32_t thin = 0;
-
-	for (uint32_t i = 0; i < r.m->zones->geo.nzones; i++) {
-		const struct meta__zone *at = meta__zone_at(r.m, i);
-
-		if ((at->kind == META__ZONE_PAGE || at->kind == META__ZONE_DATA) && at->live)
-			thin += meta__is_thin(r.m, i);
-	}
-	return thin;
-}
-
 static bool is_settled(void)
 {
 	if (r.m->losing)
@@ -151,7 +137,7 @@ static bool is_settled(void)
 	for (uint32_t d = 0; d < meta_drives(r.m); d++)
 		if (!serves(d) && !stat_of(d).gone)
 			return false;
-	return thin_zones() == 0;
+	return rig_thin_zones(&r) == 0;
 }
 
 /* ---- mount ------------------------------------------------------------------------ */
@@ -485,7 +471,7 @@ static bool tell_settled(void)
 {
 	(void)sim_wrong(
 		"%u serve, %u zones are thin, victim: lost %d gone %d draining %d, %u zones",
-		serving(), thin_zones(), stat_of(life.victim).lost, stat_of(life.victim).gone,
+		serving(), rig_thin_zones(&r), stat_of(life.victim).lost, stat_of(life.victim).gone,
 		stat_of(life.victim).draining, stat_of(life.victim).zones_used);
 	return failed("it does not become whole");
 }
@@ -646,7 +632,7 @@ static bool converts(bool *good)
 	}
 	if (is_converting())
 		return *good = failed("it has one copy of some blocks for ever");
-	if (thin_zones() > 0)
+	if (rig_thin_zones(&r) > 0)
 		return *good = failed("blocks with one copy after it has converted");
 	seen.converted++;
 	r.copied = true;

@@ -117,31 +117,18 @@ static inline struct meta_drive_stat stat_of(uint32_t drive)
 	return s;
 }
 
-/* Each zone in use has a twin on another drive that can be read. */
-static inline uint32_t thin_zones(void)
-{
-	uint32_t thin = 0;
-
-	for (uint32_t i = 0; i < r.m->zones->geo.nzones; i++) {
-		const struct meta__zone *at = meta__zone_at(r.m, i);
-
-		if ((at->kind == META__ZONE_PAGE || at->kind == META__ZONE_DATA) && at->live)
-			thin += meta__is_thin(r.m, i);
-	}
-	return thin;
-}
-
 static inline void rebuilt(uint32_t drive)
 {
 	if (stat_of(drive).lost && !r.m->losing) {
 		rig_idle(&r);
 		r.never = 1u << drive; /* meta_pair.c (4) */
 	}
-	for (uint32_t turns = 0; turns < 300 && (!stat_of(drive).gone || thin_zones() > 0); turns++)
+	for (uint32_t turns = 0; turns < 300 && (!stat_of(drive).gone || rig_thin_zones(&r) > 0);
+	     turns++)
 		rig_idle(&r);
 	cr_assert(stat_of(drive).gone, "drive %u: %u zones in use", drive,
 		  stat_of(drive).zones_used);
-	cr_assert_eq(thin_zones(), 0);
+	cr_assert_eq(rig_thin_zones(&r), 0);
 }
 
 static inline uint32_t drive_of(uint32_t zone)

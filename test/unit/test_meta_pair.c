@@ -13,10 +13,10 @@ Test(meta_pair, healthy_store_has_two_copies_of_each_block)
 	store(1, 3, true);
 	put_some(200);
 	is_whole();
-	cr_assert_eq(thin_zones(), 0);
+	cr_assert_eq(rig_thin_zones(&r), 0);
 	cr_assert_eq(rig_stop(&r), 0);
 	cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
-	cr_assert_eq(thin_zones(), 0);
+	cr_assert_eq(rig_thin_zones(&r), 0);
 	is_whole();
 	rig_end(&r);
 }
@@ -31,7 +31,7 @@ Test(meta_pair, power_cuts_while_pairs_are_opened)
 		rig_power_cut(&r);
 		cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
 		all_is_there();
-		cr_assert_eq(thin_zones(), 0);
+		cr_assert_eq(rig_thin_zones(&r), 0);
 	}
 	is_whole();
 	rig_end(&r);
@@ -286,7 +286,7 @@ Test(meta_pair, drive_that_is_added_later_makes_it_whole)
 		cr_assert(stat_of(0).lost);
 		all_is_there();
 		rig_idle(&r);
-		cr_assert(thin_zones() > 0);
+		cr_assert(rig_thin_zones(&r) > 0);
 		added = rig_drive(&r, DRIVE_BYTES, true);
 		cr_assert_eq(rig_drive_add(&r, added), 0, "%s", meta_error(r.m));
 		put_some(40);

@@ -241,7 +241,7 @@ Test(meta_pair_moves, roots_that_fit_no_zones_stay)
 	for (uint32_t n = 0; n < 50; n++)
 		rig_idle(&r);
 	cr_assert(stat_of(0).lost);
-	cr_assert_eq(thin_zones(), 0);
+	cr_assert_eq(rig_thin_zones(&r), 0);
 	is_whole();
 	rig_power_cut(&r);
 	r.conf.drive[0].nblocks = 0;
@@ -608,7 +608,7 @@ Test(meta_pair_moves, drive_with_the_only_copy_is_not_lost)
 			rig_idle(&r);
 		}
 		cr_assert(stat_of(0).lost || stat_of(0).gone);
-		cr_assert_gt(thin_zones(), 0u);
+		cr_assert_gt(rig_thin_zones(&r), 0u);
 		added = rig_drive(&r, DRIVE_BYTES, true);
 		cr_assert_eq(rig_drive_add(&r, added), 0, "%s", meta_error(r.m));
 		cr_assert(!meta_drive_failed(r.m, 1), "it has the only copy of much");

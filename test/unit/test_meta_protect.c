@@ -42,7 +42,7 @@ static void converted(void)
 	cr_assert(!statfs_now().converts, "%llu blocks have one copy; %s",
 		  (unsigned long long)statfs_now().lone_blocks, meta_error(r.m));
 	cr_assert_eq(statfs_now().copies, 2);
-	cr_assert_eq(thin_zones(), 0);
+	cr_assert_eq(rig_thin_zones(&r), 0);
 }
 
 static void loses(uint32_t drive)
@@ -70,7 +70,7 @@ Test(meta_protect, a_drive_may_be_lost_afterwards)
 			cr_assert_eq(rig_stop(&r), 0);
 			cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
 			cr_assert(!statfs_now().converts);
-			cr_assert_eq(thin_zones(), 0);
+			cr_assert_eq(rig_thin_zones(&r), 0);
 		}
 		cr_assert_eq(protect(), -EALREADY);
 		loses((uint32_t)(seed % 2));
