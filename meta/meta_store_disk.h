@@ -14,12 +14,13 @@
 
 #define META__OFFER_MAGIC 0x52464f414b4557ull /* "WEKAOFR" */
 
-#define META__FEATURE_NAMES  16u
-#define META__FEATURE_DRIVES (1ull << 0) /* drives were added: set is not 0 */
-#define META__FEATURE_DRAIN  (1ull << 1) /* drives were drained: drive_state, root_zone */
-#define META__FEATURE_SPREAD (1ull << 2) /* directories may have parts: since format    */
-#define META__FEATURE_COPIES (1ull << 3) /* zones have twins, and a drive may be lost   */
-#define META__ROOT_ZONES_MAX 32u         /* that a copy of the root area may lie in     */
+#define META__FEATURE_NAMES    16u
+#define META__FEATURE_DRIVES   (1ull << 0) /* drives were added: set is not 0 */
+#define META__FEATURE_DRAIN    (1ull << 1) /* drives were drained: drive_state, root_zone */
+#define META__FEATURE_SPREAD   (1ull << 2) /* directories may have parts: since format    */
+#define META__FEATURE_COPIES   (1ull << 3) /* zones have twins, and a drive may be lost   */
+#define META__FEATURE_CONVERTS (1ull << 4) /* blocks may still have one copy of two */
+#define META__ROOT_ZONES_MAX   32u         /* that a copy of the root area may lie in     */
 
 LAYOUT_BEGIN
 /* One block.  magic, crc and version keep their places in every version of the format. */

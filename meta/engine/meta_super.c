@@ -25,7 +25,8 @@
 #define MOUNTS_MAX  (1ull << 31)
 
 #define META__FEATURES                                                                             \
-	(META__FEATURE_DRIVES | META__FEATURE_DRAIN | META__FEATURE_SPREAD | META__FEATURE_COPIES)
+	(META__FEATURE_DRIVES | META__FEATURE_DRAIN | META__FEATURE_SPREAD |                       \
+	 META__FEATURE_COPIES | META__FEATURE_CONVERTS)
 
 /* ---- geometry -------------------------------------------------------------- */
 
@@ -245,7 +246,8 @@ void meta__super_build(const struct meta__super *s, void *block)
 		.incompat = le64_of((s->set ? META__FEATURE_DRIVES : 0) |
 				    (s->drained ? META__FEATURE_DRAIN : 0) |
 				    (s->spread ? META__FEATURE_SPREAD : 0) |
-				    (s->copies > 1 ? META__FEATURE_COPIES : 0)),
+				    (s->copies > 1 ? META__FEATURE_COPIES : 0) |
+				    (s->converts ? META__FEATURE_CONVERTS : 0)),
 		.set = le64_of(s->set),
 		.root_at = { le64_of(s->root_at[0]), le64_of(s->root_at[1]) },
 	};
@@ -263,6 +265,8 @@ void meta__super_build(const struct meta__super *s, void *block)
 		d.copies = le32_of(s->copies);
 		d.converts = le32_of(s->converts);
 	}
+	if (s->converts)
+		memcpy(d.incompat_name[4], "converting", 10);
 	memcpy(d.drive_state, s->drive_state, sizeof(d.drive_state));
 	for (uint32_t i = 0; i < META__ROOT_ZONES_MAX; i++)
 		for (uint32_t copy = 0; copy < 2; copy++)
@@ -451,6 +455,8 @@ int meta__super_parse(const void *block, struct meta__super *out, char why[128])
 		for (uint32_t copy = 0; copy < 2; copy++)
 			out->root_zone[copy][i] = le32_get(d.root_zone[copy][i]);
 	(void)snprintf(why, 128, "superblock makes no sense");
+	if (le64_get(d.incompat) & META__FEATURE_CONVERTS && !out->converts)
+		return -EUCLEAN; /* the field without the bit: an older program wrote it */
 	if (!super_is_sane(out))
 		return -EUCLEAN;
 	why[0] = '\0';

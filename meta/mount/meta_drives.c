@@ -35,6 +35,9 @@
  *      sets have the same number nevertheless (a drive whose adding was cut off missed the later
  *      changes), neither has been used, or one is refused by its drives (2), (4)
  *      [test_meta_drain:number_of_a_change_that_failed_is_not_used_again].
+ *  (8) If superblocks of one set differ in the number of copies, blocks may have one copy: the
+ *      store converts, and loses no drive before it has
+ *      [test_meta_protect:superblocks_of_one_set_that_differ_in_copies_are_taken_with_care].
  */
 #include "meta/engine/meta_pair.h"
 
@@ -71,7 +74,7 @@ uint32_t meta__drives_missing(const struct meta *m)
 static bool is_same_set(const struct meta__super *a, const struct meta__super *b)
 {
 	ASSERT(a->set == b->set);
-	return a->ndrives == b->ndrives &&
+	return a->ndrives == b->ndrives && a->copies == b->copies && a->converts == b->converts &&
 	       memcmp(a->drive_nblocks, b->drive_nblocks, sizeof(a->drive_nblocks)) == 0 &&
 	       memcmp(a->drive_tag, b->drive_tag, sizeof(a->drive_tag)) == 0 &&
 	       memcmp(a->drive_state, b->drive_state, sizeof(a->drive_state)) == 0 &&
@@ -97,11 +100,40 @@ static void top(struct meta__boot *b, const struct meta__super *s)
 	b->clash_count = s->ndrives;
 }
 
-static void clash(struct meta__boot *b, const struct meta__super *s)
+static bool has_lost(const struct meta__super *s)
 {
+	ASSERT(s->ndrives >= 1 && s->ndrives <= META_DRIVES_MAX);
+	return memchr(s->drive_state, DRIVE_LOST, sizeof(s->drive_state)) != NULL;
+}
+
+/* (8) */
+static void be_careful(struct meta *m, uint32_t drive, const struct meta__super *s)
+{
+	struct meta__super *top = &m->boot->top;
+
+	ASSERT(s->set == top->set);
+	ASSERT(s->drive == drive && top->ndrives > 0);
+	if ((s->copies == top->copies && s->converts == top->converts) || has_lost(s) ||
+	    has_lost(top))
+		return;
+	meta__boot_note(
+		m,
+		"drive %u: a superblock says %u copies%s, another one of the same set %u%s: "
+		"blocks may have one copy until the store has converted",
+		drive, s->copies, s->converts ? ", converting," : "", top->copies,
+		top->converts ? ", converting" : "");
+	top->copies = META__COPIES_MAX;
+	top->converts = true;
+}
+
+static void clash(struct meta *m, uint32_t drive, const struct meta__super *s)
+{
+	struct meta__boot *b = m->boot;
+
 	ASSERT(s->set == b->top.set);
 	b->clash = true;
 	b->clash_count = min_u32(b->clash_count, s->ndrives);
+	be_careful(m, drive, s);
 }
 
 int meta__drives_take(struct meta *m, uint32_t drive, const struct meta__super *s)
@@ -124,7 +156,7 @@ int meta__drives_take(struct meta *m, uint32_t drive, const struct meta__super *
 	if (first || s->set > b->top.set)
 		top(b, s);
 	else if (s->set == b->top.set && !is_same_set(s, &b->top))
-		clash(b, s);
+		clash(m, drive, s);
 	else if (s->set < b->top.set)
 		before(b, s);
 	if (b->old_count[drive] == 0 || s->set < b->old_set[drive]) {

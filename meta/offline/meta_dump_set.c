@@ -5,7 +5,7 @@
 #include <string.h>
 
 static const struct meta__column set_columns[] = {
-	{ "set", 6 },   { "copies", 6 },     { "drives", 6 },
+	{ "set", 6 },   { "copies", 6 },     { "converts", -8 }, { "drives", 6 },
 	{ "pairs", 6 }, { "last_pair", -1 }, { NULL, 0 },
 };
 
@@ -90,6 +90,7 @@ int meta__dump_set(struct meta_raw *r, const char *arg, struct meta__table *t)
 	meta__table_begin(t, "set", set_columns);
 	meta__cell(t, s->set);
 	meta__cell(t, max_u32(s->copies, 1));
+	meta__cell_text(t, "%s", s->converts ? "yes" : "");
 	meta__cell(t, s->ndrives);
 	meta__cell(t, pairs);
 	meta__cell(t, last);

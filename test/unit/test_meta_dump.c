@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 
 #define IMAGE       "test/golden/store-4.img"
+#define CONVERTING  "test/golden/store-4-converts.img"
 #define WORDS       "test/golden/store-4.dump"
 #define DRIVE_BYTES (2u << 20)
 
@@ -240,6 +241,17 @@ Test(meta_dump, changed_byte_of_a_superblock_is_named_by_its_field)
 	cr_assert(names(dump("super", NULL, -EUCLEAN), "1:0", "superblock damaged"));
 	cr_assert(
 		names(dump("file", "/dir/f07", 0), "inode", "size 12288")); /* the rest is there */
+}
+
+Test(meta_dump, set_says_whether_it_converts_and_a_superblock_that_does_not_is_named)
+{
+	const uint32_t at = offsetof(struct meta_super_disk, converts);
+
+	cr_assert(names(dump("set", NULL, 0), "COPIES", "CONVERTS"));
+	cr_assert_eq(golden_image_load(CONVERTING, drive, 2, DRIVE_BYTES), 0);
+	cr_assert(names(dump("set", NULL, 0), " 2  yes ", ""));
+	drive[1][DRIVE_BYTES - 4096 + at] = 0;
+	cr_assert(names(dump("super", NULL, -EUCLEAN), "damaged", "converts"));
 }
 
 Test(meta_dump, changed_byte_of_a_root_is_named_by_its_field)

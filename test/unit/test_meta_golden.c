@@ -7,12 +7,13 @@
  *   filled, stopped  -->  mounted, changed  -->  power off: trees, and a log to be replayed
  *
  * One is as it was before directories could have parts, one has them, one has two copies of each
- * block besides.
+ * block besides, and one is getting them.
  *
  * (WK_GOLDEN_MAKE=1 writes the image if it is not there yet.)
  */
 #include "test/lib/golden_image.h"
 #include "test/lib/meta_rig.h"
+#include "meta/meta_rebuild.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -24,6 +25,7 @@
 #define BEFORE_PARTS "test/golden/store-4.img"        /* no directory of it is ever spread */
 #define WITH_PARTS   "test/golden/store-4-spread.img" /* /dir is: from 39 names on */
 #define WITH_PAIRS   "test/golden/store-4-pairs.img"  /* ... and each block is on two of 3 drives */
+#define CONVERTING   "test/golden/store-4-converts.img" /* ... or on one of 2 still */
 #define IMAGE_MAX    (200u << 10)
 #define DRIVE_BYTES  (2u << 20)
 #define FILES        40u
@@ -36,6 +38,7 @@ static const char *image;
 static char longest[META_NAME_MAX + 2]; /* "/" and a name of 255 bytes */
 static char long_text[900];             /* of a symlink; does not fit into its inode */
 static uint8_t tail[700];
+static bool makes_second_copies; /* for the image that is made */
 
 static void setup(void)
 {
@@ -59,6 +62,12 @@ static void setup_pairs(void)
 {
 	rig_end(&r);
 	make_pairs();
+}
+
+/* After the suite's: ... that gets a second copy of each block. */
+static void setup_converting(void)
+{
+	makes_second_copies = true;
 }
 
 static void teardown(void)
@@ -181,6 +190,15 @@ static void change(void)
 	rename_to("/dir/sub", "/dir/sub2");
 }
 
+/* It begins, and moves no file's block. */
+static void protect(void)
+{
+	struct meta_op op = { .type = META_OP_DRIVE, .flags = META_PROTECT };
+
+	meta_rebuild_pace(r.m, 1, 0);
+	run(&op);
+}
+
 static void make(void)
 {
 	r.conf.spread_at = 39;
@@ -190,6 +208,8 @@ static void make(void)
 	rig_idle(&r);
 	cr_assert_eq(rig_stop(&r), 0);
 	cr_assert_eq(rig_mount(&r), 0);
+	if (makes_second_copies)
+		protect();
 	change();
 	rig_idle(&r); /* all that was acknowledged, and the log has vouched for it */
 	rig_power_cut(&r);
@@ -367,6 +387,30 @@ Test(meta_golden, store_of_two_copies_mounts_is_whole_and_reads_as_what_was_writ
 {
 	mounts_and_reads(WITH_PAIRS);
 	cr_assert_eq(r.m->copies, 2);
+}
+
+/* It goes on where it was, and then a drive may be lost. */
+Test(meta_golden, store_that_was_getting_second_copies_goes_on_and_reads_the_same,
+     .init = setup_converting)
+{
+	struct meta_check found;
+
+	load(CONVERTING);
+	cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
+	cr_assert_str_eq(meta_error(r.m), "");
+	cr_assert(r.m->copies == 2 && r.m->converts);
+	is_what_it_was();
+	for (uint32_t turns = 0; turns < 300 && r.m->converts; turns++)
+		rig_idle(&r);
+	cr_assert(!r.m->converts);
+	cr_assert_eq(rig_thin_zones(&r), 0);
+	cr_assert_eq(rig_check(&r, &found), 0, "%s", found.first[0]);
+	is_what_it_was();
+	totals_are();
+	r.copied = true;
+	r.dead = 1u << 1;
+	cr_assert(meta_drive_failed(r.m, 1));
+	is_what_it_was();
 }
 
 /* Whichever it is, and all that it had is on the two others. */

@@ -229,10 +229,10 @@ must_check static bool is_refused_untouched(const char *why)
 Test(meta_mend, store_with_an_unknown_incompatible_feature_is_refused_by_name)
 {
 	for (uint32_t drive = 0; drive < 2; drive++) {
-		set_feature(drive, 0, INCOMPAT, 4, "parity");
-		set_feature(drive, BLOCKS - 1, INCOMPAT, 4, "parity");
+		set_feature(drive, 0, INCOMPAT, 15, "parity");
+		set_feature(drive, BLOCKS - 1, INCOMPAT, 15, "parity");
 	}
-	cr_assert(is_refused_untouched("drive 0: needs feature 4 'parity'"));
+	cr_assert(is_refused_untouched("drive 0: needs feature 15 'parity'"));
 }
 
 Test(meta_mend, feature_without_a_name_is_refused_by_its_bit)
@@ -245,11 +245,11 @@ Test(meta_mend, feature_without_a_name_is_refused_by_its_bit)
 /* A newer program was cut while it wrote them: the older copy is no leave to write. */
 Test(meta_mend, one_copy_with_an_unknown_feature_is_enough)
 {
-	set_feature(0, 0, INCOMPAT, 4, "chunks");
-	cr_assert(is_refused_untouched("needs feature 4 'chunks'"));
+	set_feature(0, 0, INCOMPAT, 15, "chunks");
+	cr_assert(is_refused_untouched("needs feature 15 'chunks'"));
 	images_back();
-	set_feature(1, BLOCKS - 1, INCOMPAT, 4, "chunks");
-	cr_assert(is_refused_untouched("needs feature 4 'chunks'"));
+	set_feature(1, BLOCKS - 1, INCOMPAT, 15, "chunks");
+	cr_assert(is_refused_untouched("needs feature 15 'chunks'"));
 }
 
 Test(meta_mend, unknown_compatible_features_are_mounted_and_kept)

@@ -244,6 +244,54 @@ Test(meta_protect, drives_that_are_drained_or_added_meanwhile)
 	rig_end(&r);
 }
 
+/* Both superblocks of the drive say so, under the same number of the set. */
+static void claim(uint32_t drive, uint32_t copies, bool converting)
+{
+	const uint64_t at[2] = { 0, r.conf.drive[drive].nblocks - 1 };
+
+	for (uint32_t copy = 0; copy < 2; copy++) {
+		uint8_t *block = r.image[drive] + at[copy] * 4096;
+		struct meta__super s;
+		char why[128];
+
+		cr_assert_eq(meta__super_parse(block, &s, why), 0, "%s", why);
+		s.copies = copies;
+		s.converts = converting;
+		meta__super_build(&s, block);
+		memcpy(r.view[drive] + at[copy] * 4096, block, 4096);
+	}
+}
+
+/* Whichever says what, no drive is lost before all blocks have two copies for sure. */
+Test(meta_protect, superblocks_of_one_set_that_differ_in_copies_are_taken_with_care)
+{
+	for (uint32_t k = 0; k < 12; k++) {
+		const uint32_t liar = k % 3;
+
+		of_one_copy(20 + k, 3, true);
+		put_some(80);
+		cr_assert_eq(protect(), 0);
+		if (k % 2 == 0)
+			converted();
+		cr_assert_eq(statfs_now().converts, k % 2);
+		rig_power_cut(&r);
+		claim(liar, k < 6 ? 2 : 1, k < 6 && k % 2 == 0);
+		cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
+		cr_assert_not_null(strstr(meta_error(r.m), "another one of the same set"), "%u: %s",
+				   k, meta_error(r.m));
+		cr_assert(r.m->converts && r.m->copies == 2, "%u", k);
+		cr_assert(!meta_drive_failed(r.m, 0));
+		rig_power_cut(&r);
+		cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
+		cr_assert_str_eq(meta_error(r.m), "");
+		put_some(20);
+		converted();
+		is_whole();
+		loses(liar);
+		rig_end(&r);
+	}
+}
+
 /* Turns until only the last superblock must still be written for the end, and holds that write. */
 static struct meta_io *held_at_the_end(void)
 {

@@ -150,6 +150,35 @@ Test(meta_super, superblock_of_a_store_that_grew_comes_back_and_says_where_roots
 	cr_assert_eq(g.zone_count[0], (524287 - 128 - 129) / 512);
 }
 
+/* A program that knows no conversion would take it for a store that may lose a drive. */
+Test(meta_super, superblock_of_a_store_that_converts_has_a_feature_of_its_own)
+{
+	struct meta__super s = a_grown_super(), t;
+	char why[128];
+
+	s.drained = true;
+	s.copies = 2;
+	s.converts = true;
+	meta__super_build(&s, block);
+	cr_assert_eq(block[16], 1 << 0 | 1 << 1 | 1 << 3 | 1 << 4);
+	cr_assert_str_eq((char *)block + 600 + 4 * 16, "converting");
+	cr_assert_eq(meta__super_parse(block, &t, why), 0, "%s", why);
+	cr_assert_arr_eq(&s, &t, sizeof(s));
+	block[16] &= 0xef; /* as it was written before there was the feature */
+	resum(8);
+	cr_assert_eq(meta__super_parse(block, &t, why), 0, "%s", why);
+	cr_assert(t.converts);
+	meta__super_build(&s, block);
+	memset(block + 3764, 0, 4);
+	resum(8);
+	cr_assert_eq(meta__super_parse(block, &t, why), -EUCLEAN, "the feature without the field");
+	s.converts = false;
+	meta__super_build(&s, block);
+	cr_assert_eq(block[16], 1 << 0 | 1 << 1 | 1 << 3);
+	cr_assert_eq(meta__super_parse(block, &t, why), 0, "%s", why);
+	cr_assert(!t.converts);
+}
+
 Test(meta_super, roots_that_cannot_be_there_are_refused)
 {
 	const uint64_t bad[] = { 0,
@@ -223,8 +252,8 @@ Test(meta_super, another_version_and_unknown_feature_are_refused_by_name)
 	cr_assert_not_null(strstr(why, "a newer program is needed"), "%s", why);
 
 	meta__super_build(&s, block);
-	block[16] = 1 << 4;
-	memcpy(block + 600 + 4 * 16, "erasure-coding", 14);
+	block[17] = 1 << 7;
+	memcpy(block + 600 + 15 * 16, "erasure-coding", 14);
 	resum(8);
 	cr_assert_eq(meta__super_parse(block, &t, why), -EPROTONOSUPPORT);
 	cr_assert_not_null(strstr(why, "erasure-coding"), "%s", why);
