@@ -34,12 +34,16 @@ int py_open(struct py_session *s, const struct py_path *path, uint32_t flags, ui
 {
 	const struct weka_ref ref = py_path_ref(path);
 	const struct weka_create create = py_create(mode, false);
-	struct py_op op = { 0 };
+	struct py_op op = { .settles = flags & WEKA_HOLD };
+	const int failed =
+		py_run(s, &op,
+		       PY_SUBMIT(s, weka_submit_open(s->weka, &op.req, &ref, flags,
+						     flags & WEKA_CREATE ? &create : NULL, attr)),
+		       path->given);
 
-	return py_run(s, &op,
-		      PY_SUBMIT(s, weka_submit_open(s->weka, &op.req, &ref, flags,
-						    flags & WEKA_CREATE ? &create : NULL, attr)),
-		      path->given);
+	if (op.settled && op.req.status == 0)
+		py_close_file(s, &attr->handle); /* nobody else knows that it is held */
+	return failed;
 }
 
 void py_close_file(struct py_session *s, const struct weka_handle *handle)

@@ -243,6 +243,8 @@ PyObject *py_fork_child(PyObject *module, PyObject *none);
 struct py_op {
 	struct weka_req req;
 	_Atomic bool done; /* set by a thread without the GIL */
+	bool settles;      /* the caller's: an exception of a signal handler waits for the answer */
+	bool settled;      /* the answer came after that exception: py_wait.c (3) */
 };
 
 /* Returns true if the request has ended; its results are then visible: R1 -> A1 (py_wait.c). */

@@ -11,5 +11,8 @@ asan=$(${CC:-gcc} -print-file-name=libasan.so) ubsan=$(${CC:-gcc} -print-file-na
 PYTHONPATH=$(realpath "$BUILD/asan/python") PYTHONMALLOC=malloc
 export PYTHONPATH PYTHONMALLOC
 export ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0:handle_segv=1" UBSAN_OPTIONS="${UBSAN_OPTIONS:-print_stacktrace=1}"
-PRELOAD="$asan $ubsan" pytest_lines -k "not tls and not left_behind and not another_thread_waits" test/python/core
+core=test/python/core
+[ "${TEST_LENGTH:-long}" != short ] || core="$core/test_batch.py $core/test_misuse.py $core/test_pool.py"
+# shellcheck disable=SC2086 # several files
+PRELOAD="$asan $ubsan" pytest_lines -k "not tls and not left_behind and not another_thread_waits" $core
 finish

@@ -19,11 +19,23 @@ echo "tls = required" >>"$DIR/other.conf"
 "$BIN/wekactl" --config "$DIR/other.conf" format >/dev/null || exit 1
 "$BIN/weka-appliance" --config "$DIR/other.conf" >>"$DIR/other.log" 2>&1 &
 OTHER=$!
+other_serves() { # within 75 s, as start() of lib.sh
+	n=0
+	until "$BIN/wekactl" --config "$DIR/other.conf" status >/dev/null 2>&1; do
+		n=$((n + 1))
+		if ! kill -0 "$OTHER" 2>/dev/null || [ $n -gt 1500 ]; then
+			tail -5 "$DIR/other.log"
+			return 1
+		fi
+		sleep 0.05
+	done
+}
 
 write_conf "file:$DIR/d0?size=512M"
 echo "open_puts_max = 16" >>"$CONF" # test_edges.py
 "$BIN/wekactl" --config "$CONF" format >/dev/null || exit 1
 check "the appliance starts" start
+check "the one with TLS serves" other_serves
 
 export WEKA_TEST_KEY="$DIR/key" WEKA_TEST_SHM="$SHM" WEKA_TEST_TCP="$TCP" WEKA_TEST_TLS="tls://127.0.0.1:$((PORT + 1))"
 export WEKA_TEST_DAEMON="$DAEMON" WEKA_TEST_BIN="$BIN" PYTHONDONTWRITEBYTECODE=1

@@ -66,7 +66,7 @@ static void *clock_run(void *arg)
 
 TestSuite(app_starved, .timeout = 120);
 
-/* An appliance with a dataset of so many files; its drives take so long for each I/O from now on. */
+/* An appliance with a dataset of `files` files, whose drives now take `delay_ns` for each I/O. */
 static void begin(const char *transport, uint64_t delay_ns, int files)
 {
 	const struct sim_faults slow = { .delay_min_ns = delay_ns, .delay_max_ns = delay_ns };

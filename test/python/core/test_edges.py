@@ -279,6 +279,26 @@ def test_large_puts_that_fail_leave_nothing(top):
         assert c.read(top + "/large") == b"whole" * 1000000
 
 
+def test_interrupts_as_large_puts_begin_leave_nothing(top):
+    """The answer to the first request comes after the exception; the hidden file goes all the same."""
+    daemon = int(os.environ["WEKA_TEST_DAEMON"])
+
+    def tick(*_):
+        resume.start()
+        raise Alarm
+
+    with connect("shm", pool_bytes=32 << 20) as c:
+        c.put(top + "/before", b"connected")
+        for n in range(20):
+            resume = threading.Timer(0.05, os.kill, (daemon, signal.SIGCONT))
+            with standstill(), handler(tick, 0.1), pytest.raises(Alarm):
+                c.put(top + "/large", bytes(5 << 20))
+            resume.join()
+        assert c.listdir(top) == ["before"]
+        c.put(top + "/large", b"whole" * 1000000)
+        assert c.read(top + "/large") == b"whole" * 1000000
+
+
 # ---- pickles --------------------------------------------------------------------------------
 
 
