@@ -33,5 +33,14 @@ void report_text(const struct report *r, FILE *to);
 uint32_t report_compare(const struct report *a, const struct report *b, FILE *to);
 /* One file: no other is needed to show it. */
 void report_html(const struct report *r, FILE *to);
+/* A picture of the rows whose group or name holds one of these texts; none given: of all.  Returns
+ * how many rows it shows: with none, nothing is written. */
+uint32_t report_svg(const struct report *r, const char *const *only, uint32_t only_count, FILE *to);
+
+/* What both have: text of a markup, the value that makes the longest bar of a row, and whether a
+ * bar is the appliance's. */
+void report_escaped(const char *s, FILE *to);
+double report_widest(const struct report *r, const struct figure *row);
+bool report_is_own(const struct figure *f);
 
 #endif

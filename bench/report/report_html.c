@@ -41,7 +41,7 @@ static const char style[] =
 	"@media print{body{font-size:10pt;max-width:none}.row,h2,h3{break-inside:avoid;"
 	"break-after:avoid}rect{print-color-adjust:exact;-webkit-print-color-adjust:exact}}";
 
-static void text(FILE *to, const char *s)
+void report_escaped(const char *s, FILE *to)
 {
 	for (; *s; s++)
 		switch (*s) {
@@ -62,8 +62,7 @@ static void text(FILE *to, const char *s)
 		}
 }
 
-/* The largest value of a row: the width of its plot. */
-static double widest(const struct report *r, const struct figure *row)
+double report_widest(const struct report *r, const struct figure *row)
 {
 	double most = 0;
 
@@ -73,16 +72,20 @@ static double widest(const struct report *r, const struct figure *row)
 	return most > 0 ? most : 1;
 }
 
+bool report_is_own(const struct figure *f)
+{
+	return strstr(f->target, "weka") || strstr(f->target, "appliance");
+}
+
 static void bar(FILE *to, const struct figure *f, double most)
 {
 	const double scale = 98 / most;
 	const double least = figure_least(f) * scale, end = figure_most(f) * scale;
-	const bool own = strstr(f->target, "weka") || strstr(f->target, "appliance");
 
 	fprintf(to, "<svg role=\"img\" aria-label=\"median %.4g, from %.4g to %.4g\">",
 		figure_median(f), figure_least(f), figure_most(f));
 	fprintf(to, "<rect%s x=\"0\" y=\"15%%\" width=\"%.2f%%\" height=\"70%%\"/>",
-		own ? " class=\"own\"" : "", figure_median(f) * scale);
+		report_is_own(f) ? " class=\"own\"" : "", figure_median(f) * scale);
 	fprintf(to, "<line x1=\"%.2f%%\" x2=\"%.2f%%\" y1=\"50%%\" y2=\"50%%\"/>", least, end);
 	fprintf(to, "<line x1=\"%.2f%%\" x2=\"%.2f%%\" y1=\"25%%\" y2=\"75%%\"/>", least, least);
 	fprintf(to, "<line x1=\"%.2f%%\" x2=\"%.2f%%\" y1=\"25%%\" y2=\"75%%\"/></svg>", end, end);
@@ -93,7 +96,7 @@ static void row(FILE *to, const struct figure *f, double most)
 	char amount[48];
 
 	fputs("<div class=\"row\"><span class=\"label\">", to);
-	text(to, f->target);
+	report_escaped(f->target, to);
 	fputs("</span>", to);
 	bar(to, f, most);
 	fputs("<span class=\"value\">", to);
@@ -120,14 +123,14 @@ static void details(const struct report *r, const struct figure *of, FILE *to)
 		if (!report_same_row(f, of))
 			continue;
 		fputs("<div>", to);
-		text(to, f->target);
+		report_escaped(f->target, to);
 		fputs(": ", to);
 		for (uint32_t v = 0; v < f->count; v++)
 			fprintf(to, "%.4g ", f->value[v]);
-		text(to, f->note);
+		report_escaped(f->note, to);
 		if (strcmp(last, f->command) != 0) {
 			fputs("<br><code>", to);
-			text(to, f->command);
+			report_escaped(f->command, to);
 			fputs("</code>", to);
 		}
 		fputs("</div>", to);
@@ -148,9 +151,9 @@ static void promises(const struct report *r, FILE *to)
 		if (before)
 			continue;
 		fputs("<tr><td>", to);
-		text(to, r->figure[i].target);
+		report_escaped(r->figure[i].target, to);
 		fputs("<td>", to);
-		text(to, r->figure[i].promise);
+		report_escaped(r->figure[i].promise, to);
 		fputs("</tr>\n", to);
 	}
 	fputs("</table></div>\n", to);
@@ -178,15 +181,15 @@ static void begin_page(const struct report *r, FILE *to)
 		"<title>Storage compared</title><style>%s</style></head><body>\n"
 		"<h1>Storage compared</h1><p>",
 		style);
-	text(to, r->head.machine);
+	report_escaped(r->head.machine, to);
 	fputs(", ", to);
-	text(to, r->head.kernel);
+	report_escaped(r->head.kernel, to);
 	fputs("<br><span class=\"dim\">weka-bench ", to);
-	text(to, r->head.commit);
+	report_escaped(r->head.commit, to);
 	fputs(", ", to);
-	text(to, r->head.date);
+	report_escaped(r->head.date, to);
 	fputs(", load ", to);
-	text(to, r->head.load);
+	report_escaped(r->head.load, to);
 	fputs("</span></p>\n<p>A bar is the median of the runs, the line on it their smallest and "
 	      "largest. <i>cpu</i>: processors in use by client and server.</p>\n",
 	      to);
@@ -206,16 +209,16 @@ void report_html(const struct report *r, FILE *to)
 			details(r, last, to);
 		if (!last || strcmp(last->group, f->group) != 0) {
 			fputs("<h2>", to);
-			text(to, f->group);
+			report_escaped(f->group, to);
 			fputs("</h2>\n", to);
 		}
 		if (!last || !report_same_row(last, f)) {
 			fputs("<h3>", to);
-			text(to, f->name);
+			report_escaped(f->name, to);
 			fprintf(to, " <span class=\"dim\">%s is better</span></h3>\n",
 				f->less ? "less" : "more");
 		}
-		row(to, f, widest(r, f));
+		row(to, f, report_widest(r, f));
 		last = f;
 	}
 	if (last)

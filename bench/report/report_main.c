@@ -8,13 +8,22 @@
 #include <errno.h>
 #include <string.h>
 
+enum { ONLY_MAX = 16 };
+
 struct conf {
 	const char *path[2];
-	const char *html;
+	const char *html, *svg;
+	const char *only[ONLY_MAX];
+	uint32_t only_count;
 };
+
+enum { OPT_SVG = 2048, OPT_ONLY };
 
 static const struct argp_option options[] = {
 	{ "html", 'o', "FILE", 0, "write a page with plots, which needs no other file", 0 },
+	{ "svg", OPT_SVG, "FILE", 0, "write a picture of the figures", 0 },
+	{ "only", OPT_ONLY, "TEXT", 0,
+	  "for --svg: figures whose group or name holds TEXT; may be given up to 16 times", 0 },
 	{ NULL, 0, NULL, 0, NULL, 0 },
 };
 
@@ -25,6 +34,15 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case 'o':
 		c->html = arg;
+		return 0;
+	case OPT_SVG:
+		c->svg = arg;
+		return 0;
+	case OPT_ONLY:
+		if (c->only_count == ONLY_MAX)
+			argp_error(state, "--only: at most %d times", ONLY_MAX);
+		else
+			c->only[c->only_count++] = arg;
 		return 0;
 	case ARGP_KEY_ARG:
 		if (state->arg_num >= 2)
@@ -57,6 +75,19 @@ static int write_html(const struct report *r, const char *path)
 	return fclose(f) == 0 ? 0 : bench_fail("%s: %s", path, strerror(errno));
 }
 
+static int write_svg(const struct report *r, const struct conf *c)
+{
+	FILE *f = fopen(c->svg, "we");
+	uint32_t rows;
+
+	if (!f)
+		return bench_fail("%s: %s", c->svg, strerror(errno));
+	rows = report_svg(r, c->only, c->only_count, f);
+	if (fclose(f) != 0)
+		return bench_fail("%s: %s", c->svg, strerror(errno));
+	return rows > 0 ? 0 : bench_fail("%s has no figure of that name", r->path);
+}
+
 int command_report(int argc, char **argv)
 {
 	struct conf c = { .html = NULL };
@@ -73,6 +104,8 @@ int command_report(int argc, char **argv)
 		report_text(&a, stdout);
 	if (!err && c.html)
 		err = write_html(&a, c.html);
+	if (!err && c.svg)
+		err = write_svg(&a, &c);
 	report_free(&a);
 	report_free(&b);
 	return err;

@@ -148,6 +148,69 @@ Test(bench_figure, the_page_has_each_figure_once_and_asks_for_nothing)
 	report_free(&r);
 }
 
+static uint32_t panels;
+
+static void print_svg_of_two(FILE *to)
+{
+	static const char *const only[] = { "two" };
+
+	panels = report_svg(shown, only, 1, to);
+}
+
+static void print_svg_of_none(FILE *to)
+{
+	static const char *const only[] = { "three" };
+
+	panels = report_svg(shown, only, 1, to);
+}
+
+static void print_svg(FILE *to)
+{
+	panels = report_svg(shown, NULL, 0, to);
+}
+
+Test(bench_figure, a_picture_has_a_bar_for_each_figure_that_is_asked_for)
+{
+	struct figure f[] = { figure_of("one", false, 1, 2, 3), figure_of("two", true, 4, 5, 6),
+			      figure_of("one", false, 7, 8, 9) };
+	struct report r;
+	char *svg;
+
+	snprintf(f[2].target, sizeof(f[2].target), "<ext4>");
+	file_of(&r, f, 3);
+	shown = &r;
+	svg = printed(print_svg);
+	cr_assert_eq(panels, 2);
+	cr_assert_eq(occurrences(svg, "<rect"), 3, "%s", svg);
+	cr_assert_eq(occurrences(svg, "<rect class=\"own\""), 2);
+	cr_assert_eq(occurrences(svg, "width=\"40.0\""), 1, "2 of 9 where 180 is the longest");
+	cr_assert_eq(occurrences(svg, "less is better"), 1);
+	cr_assert_eq(occurrences(svg, "&lt;ext4&gt;"), 1, "names are escaped");
+	cr_assert_eq(occurrences(svg, "&lt;machine&gt;"), 1);
+	cr_assert_eq(occurrences(svg, "http"), 1, "only the name space");
+	free(svg);
+	report_free(&r);
+}
+
+Test(bench_figure, a_picture_of_some_figures)
+{
+	struct figure f[] = { figure_of("one", false, 1, 2, 3), figure_of("two", true, 4, 5, 6) };
+	struct report r;
+	char *svg;
+
+	file_of(&r, f, 2);
+	shown = &r;
+	svg = printed(print_svg_of_two);
+	cr_assert_eq(panels, 1);
+	cr_assert_eq(occurrences(svg, "<rect"), 1, "%s", svg);
+	free(svg);
+	svg = printed(print_svg_of_none);
+	cr_assert_eq(panels, 0);
+	cr_assert_str_eq(svg, "");
+	free(svg);
+	report_free(&r);
+}
+
 Test(bench_figure, two_files_are_compared_by_figure_and_target)
 {
 	struct figure before[] = { figure_of("one", false, 1, 2, 3),
