@@ -72,8 +72,9 @@ static int feeds(void *ctx, uint32_t count)
 
 	if (one_run(r, count, &f))
 		return -1;
-	if (!r->conf->args.json && isatty(2))
-		fprintf(stderr, "  %u accelerators: %.1f %%\n", count, 100 * f.au);
+	if (r->conf->args.json || isatty(2)) /* stdout has other lines, or is read by a program */
+		fprintf(stderr, "%s: %u x %s: %.1f %%\n", target_name(r->target), count,
+			mlperf_accelerator_name(r->accelerator), 100 * f.au);
 	return f.au >= r->workload->au_floor;
 }
 
@@ -174,11 +175,11 @@ static void print_measured(const struct rig *r, const struct measured *m)
 /* The search asks with one short run; the runs that count may say no: then fewer. */
 static int search(struct rig *r, uint32_t target, struct measured *m)
 {
-	const struct mlperf_search s = { feeds, r, SEARCH_MOST };
+	struct mlperf_search s = { feeds, r, SEARCH_MOST, 0 };
 	struct figure f;
 	uint32_t count;
 
-	if (mlperf_search(&s, &count))
+	if (mlperf_estimate(&r->plan, r->seed++, &s.first) || mlperf_search(&s, &count))
 		return 1;
 	for (; count > 0; count -= 1 + count / 8) {
 		if (measure(r, target, count, m))

@@ -5,6 +5,7 @@
 #include "base/num.h"
 #include "bench/bench.h"
 
+#include <math.h>
 #include <string.h>
 
 #define NAP_NS      (NS_PER_S / 20) /* then it looks whether somebody interrupted */
@@ -59,28 +60,56 @@ int mlperf_run(const struct mlperf_plan *plan, uint32_t accelerators, uint64_t s
 	return bench_interrupted() ? bench_fail("interrupted") : 0;
 }
 
+int mlperf_estimate(const struct mlperf_plan *plan, uint64_t seed, uint32_t *out)
+{
+	const double compute_s = (double)plan->job.compute_ns / 1e9;
+	struct mlperf_plan bare = *plan;
+	struct mlperf_figures run;
+	double each;
+
+	ASSERT(compute_s > 0 && plan->au_floor > 0);
+	bare.job.compute_ns = 1;
+	bare.seconds = 0; /* as few steps as there may be */
+	if (mlperf_run(&bare, 1, seed, &run))
+		return 1;
+	each = plan->job.batch * plan->au_floor /
+	       compute_s; /* samples that one needs in a second */
+	*out = run.samples_per_s < each ? 1 : (uint32_t)fmin(run.samples_per_s / each, 1e6);
+	return 0;
+}
+
+/* The next number that is asked for: half way when both ends are known, else a step beyond the one
+ * that is; 0: the answer is near enough. */
+static uint32_t next_count(uint32_t low, uint32_t high, uint32_t step)
+{
+	if (high == UINT32_MAX)
+		return low + step;
+	if (high - low <= 1 + low / 16)
+		return 0;
+	return low > 0 || step >= high ? low + (high - low) / 2 : high - step;
+}
+
 int mlperf_search(const struct mlperf_search *s, uint32_t *out)
 {
-	uint32_t low = 0, high = 1; /* low is fed; high is not, from the second loop on */
-	int fed = 1;
+	uint32_t low = 0, high = UINT32_MAX; /* low is fed; high is not, UINT32_MAX: not known */
+	uint32_t count = max_u32(min_u32(s->first, s->most), 1), step = max_u32(count / 8, 1);
 
-	while (fed > 0 && high <= s->most) {
-		fed = s->feeds(s->ctx, high);
-		if (fed > 0) {
-			low = high;
-			high *= 2;
-		}
-	}
-	high = min_u32(high, s->most + 1);
-	while (fed >= 0 && high - low > 1) {
-		uint32_t middle = low + (high - low) / 2;
+	while (count > 0) {
+		const int fed = s->feeds(s->ctx, count);
 
-		fed = s->feeds(s->ctx, middle);
-		if (fed > 0)
-			low = middle;
-		else if (fed == 0)
-			high = middle;
+		ASSERT(count > low && count < high);
+		if (fed < 0)
+			return 1;
+		if (fed)
+			low = count;
+		else
+			high = count;
+		if (low == s->most)
+			break;
+		count = next_count(low, high, step);
+		count = min_u32(count, s->most);
+		step *= 2;
 	}
 	*out = low;
-	return fed < 0 ? 1 : 0;
+	return 0;
 }

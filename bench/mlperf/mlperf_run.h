@@ -19,10 +19,15 @@ must_check int mlperf_run(const struct mlperf_plan *plan, uint32_t accelerators,
 struct mlperf_search {
 	int (*feeds)(void *ctx, uint32_t count);
 	void *ctx;
-	uint32_t most; /* more are not tried */
+	uint32_t most;  /* more are not tried */
+	uint32_t first; /* an estimate, where it begins; 0: there is none */
 };
 
-/* The largest number that is fed: by doubling, then by halves.  1 when a question failed. */
+/* Estimates how many are fed: from the rate of one that never computes.  At least 1. */
+must_check int mlperf_estimate(const struct mlperf_plan *plan, uint64_t seed, uint32_t *out);
+
+/* The largest number that is fed, by larger and larger steps from the estimate, then by halves;
+ * above 16 it may be too small by a sixteenth.  1 when a question failed. */
 must_check int mlperf_search(const struct mlperf_search *s, uint32_t *out);
 
 #endif

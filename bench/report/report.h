@@ -37,7 +37,7 @@ void report_html(const struct report *r, FILE *to);
  * how many rows it shows: with none, nothing is written. */
 uint32_t report_svg(const struct report *r, const char *const *only, uint32_t only_count, FILE *to);
 
-/* What both have: text of a markup, the value that makes the longest bar of a row, and whether a
+/* For the page and the picture: text of a markup; the value of a row's longest bar; whether a
  * bar is the appliance's. */
 void report_escaped(const char *s, FILE *to);
 double report_widest(const struct report *r, const struct figure *row);

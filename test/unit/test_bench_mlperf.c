@@ -5,6 +5,7 @@
  */
 #include "base/num.h"
 #include "bench/mlperf/mlperf.h"
+#include "bench/mlperf/mlperf_run.h"
 #include "bench/target/target_internal.h"
 
 #include <criterion/criterion.h>
@@ -251,4 +252,53 @@ Test(bench_mlperf, resnet_reads_records_in_ranges)
 	cr_assert_eq(s.rows * s.columns, 338 * 338);
 	cr_assert_eq(batch_bytes("resnet50", 400, 1, &ios), 400 * s.record_bytes);
 	cr_assert_eq(ios, (400 * s.record_bytes + 262143) / 262144);
+}
+
+/* ---- the search ------------------------------------------------------------------------- */
+
+struct feeder {
+	uint32_t most, asked;
+};
+
+static int feeds_up_to(void *ctx, uint32_t count)
+{
+	struct feeder *f = ctx;
+
+	f->asked++;
+	return count <= f->most;
+}
+
+Test(bench_mlperf, the_search_finds_how_many_are_fed_from_any_estimate)
+{
+	for (uint32_t most = 0; most <= 150; most++) {
+		for (uint32_t first = 0; first <= 140; first++) {
+			struct feeder f = { .most = most };
+			const struct mlperf_search s = { feeds_up_to, &f, 128, first };
+			const uint32_t right = most < 128 ? most : 128;
+			uint32_t found = 999;
+
+			cr_assert_eq(mlperf_search(&s, &found), 0);
+			cr_assert_leq(found, right, "%u of %u, from %u", found, most, first);
+			cr_assert_leq(right - found, found / 16, "%u of %u, from %u", found, most,
+				      first);
+			cr_assert_leq(f.asked, 14, "%u questions: %u from %u", f.asked, most,
+				      first);
+			if (first > 16 && first <= most && most - first <= first / 8)
+				cr_assert_leq(f.asked, 6, "a good estimate: %u from %u", most,
+					      first);
+		}
+	}
+}
+
+static int cannot_tell(void *ctx, uint32_t count)
+{
+	return *(uint32_t *)ctx == count ? -1 : 1;
+}
+
+Test(bench_mlperf, a_run_that_fails_ends_the_search)
+{
+	uint32_t at = 5, found;
+	const struct mlperf_search s = { cannot_tell, &at, 128, 2 };
+
+	cr_assert_eq(mlperf_search(&s, &found), 1, "after 2 and 3");
 }
