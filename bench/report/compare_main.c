@@ -142,6 +142,22 @@ static void one_load(struct conf *c, const struct compare_load *load)
 		end_figure(c, i);
 }
 
+/* All that are asked for, in turn. */
+static void all_loads(struct conf *c)
+{
+	uint32_t wanted = 0, at = 0;
+
+	for (uint32_t i = 0; i < compare_load_count; i++)
+		wanted += compare_wanted(&compare_loads[i], c->only);
+	for (uint32_t i = 0; i < compare_load_count && !bench_interrupted(); i++) {
+		if (!compare_wanted(&compare_loads[i], c->only))
+			continue;
+		ASSERT(at < wanted);
+		fprintf(stderr, "measuring %u of %u: %s\n", ++at, wanted, compare_loads[i].name);
+		one_load(c, &compare_loads[i]);
+	}
+}
+
 /* ---- together ------------------------------------------------------------------------ */
 
 static int open_all(struct conf *c)
@@ -183,9 +199,8 @@ int command_compare(int argc, char **argv)
 	if (c->args.seconds <= 0)
 		c->args.seconds = c->quick ? 0.3 : 1;
 	err = open_all(c);
-	for (uint32_t i = 0; i < compare_load_count && !err && !bench_interrupted(); i++)
-		if (compare_wanted(&compare_loads[i], c->only))
-			one_load(c, &compare_loads[i]);
+	if (!err)
+		all_loads(c);
 	for (uint32_t i = 0; i < c->args.target_count; i++)
 		left_out |= c->rig[i].out;
 	close_all(c);
