@@ -34,10 +34,16 @@ enum {
 
 struct bench_conf {
 	const char *workload;
-	const char *drive;                      /* of the appliance that is started: "mem:2G" */
-	const char *drives[BENCH_DRIVES_MAX];   /* nvme: all that were named                  */
-	uint32_t drive_count;                   /* 0: the default one                         */
-	const char *transport;                  /* to it: "shm" or "tcp"                      */
+	const char *drive;                    /* of the appliance that is started: "mem:2G" */
+	const char *drives[BENCH_DRIVES_MAX]; /* nvme: all that were named                  */
+	uint32_t drive_count;                 /* 0: the default one                         */
+	const char *transport;                /* to it: "shm" or "tcp"                      */
+	uint32_t own_drives;      /* files beside its socket instead of `drive`; 0: none  */
+	uint64_t own_drive_bytes; /* of each                                              */
+	bool own_memory;          /* they are mem:, without files                         */
+	const char *own_dir;      /* for them, or NULL: in memory                         */
+	const char *protect;      /* own drives: as wekactl format takes it               */
+	const char *lines;        /* more of its configuration; NULL: none                */
 	const char *connect[BENCH_CONNECT_MAX]; /* running appliances instead                 */
 	uint32_t connect_count;                 /* 0: start one                               */
 	const char *name[BENCH_CONNECT_MAX];    /* epoch --summary: of each in its table      */

@@ -69,7 +69,12 @@ static void sleep_ms(long ms)
 static int make_dir(struct bench_env *env)
 {
 	const char *tmp = getenv("TMPDIR");
-	const char *const roots[] = { "/dev/shm", tmp ? tmp : "/tmp", "/tmp" };
+	const char *const own = env->conf->own_dir; /* no other, if it is given */
+	const char *const roots[] = { own ? own : "/dev/shm",
+				      own   ? own
+				      : tmp ? tmp
+					    : "/tmp",
+				      own ? own : "/tmp" };
 
 	for (size_t i = 0; i < sizeof(roots) / sizeof(roots[0]); i++) {
 		int n = snprintf(env->dir, sizeof(env->dir), "%s/weka-bench.XXXXXX", roots[i]);
@@ -78,8 +83,8 @@ static int make_dir(struct bench_env *env)
 			return 0;
 	}
 	env->dir[0] = '\0';
-	return bench_fail("cannot make a directory in /dev/shm, TMPDIR or /tmp: %s",
-			  strerror(errno));
+	return bench_fail("cannot make a directory in %s: %s",
+			  own ? own : "/dev/shm, TMPDIR or /tmp", strerror(errno));
 }
 
 static void path_of(const struct bench_env *env, const char *name, char out[96])
@@ -131,6 +136,32 @@ static int free_port(uint16_t *out)
 	return err;
 }
 
+static void own_drive(const struct bench_env *env, uint32_t i, char path[96])
+{
+	char name[16];
+
+	ASSERT(i < env->conf->own_drives);
+	snprintf(name, sizeof(name), "d%u", i);
+	path_of(env, name, path);
+}
+
+static void write_drives(const struct bench_env *env, FILE *f)
+{
+	char path[96];
+
+	for (uint32_t i = 0; i < env->conf->own_drives; i++) {
+		own_drive(env, i, path);
+		if (env->conf->own_memory)
+			fprintf(f, "drive = mem:%llu\n",
+				(unsigned long long)env->conf->own_drive_bytes);
+		else
+			fprintf(f, "drive = file:%s?size=%llu\n", path,
+				(unsigned long long)env->conf->own_drive_bytes);
+	}
+	if (env->conf->own_drives == 0)
+		fprintf(f, "drive = %s\n", env->conf->drive);
+}
+
 static int write_conf(struct bench_env *env)
 {
 	char path[96];
@@ -151,8 +182,10 @@ static int write_conf(struct bench_env *env)
 	f = create_file(env, "conf", path);
 	if (!f)
 		return bench_fail("%s: %s", path, strerror(errno));
-	fprintf(f, "drive = %s\nlisten = %s%s\nkey_id = %s\nkey_file = %s/key\n", env->conf->drive,
-		tls ? "tcp" : "", tls ? env->address + 3 : env->address, KEY_ID, env->dir);
+	write_drives(env, f);
+	fprintf(f, "listen = %s%s\nkey_id = %s\nkey_file = %s/key\n%s", tls ? "tcp" : "",
+		tls ? env->address + 3 : env->address, KEY_ID, env->dir,
+		env->conf->lines ? env->conf->lines : "");
 	if (tls)
 		fprintf(f, "tls = required\n");
 	if (env->conf->core_appliance >= 0)
@@ -176,6 +209,10 @@ static void remove_dir(struct bench_env *env)
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		path_of(env, names[i], path);
+		(void)unlink(path);
+	}
+	for (uint32_t i = 0; i < env->conf->own_drives; i++) {
+		own_drive(env, i, path);
 		(void)unlink(path);
 	}
 	if (rmdir(env->dir) != 0)
@@ -280,13 +317,26 @@ static int describe(const char *name, int status)
 	return bench_fail("%s ended with status %d", name, WEXITSTATUS(status));
 }
 
+static int run_tool(struct bench_env *env, char *const argv[])
+{
+	int status;
+
+	if (start(env, "wekactl", argv))
+		return 1;
+	if (!ended(env, START_S * NS_PER_S, &status))
+		return bench_fail("wekactl takes more than %d s", START_S);
+	if (describe("wekactl", status) == 0)
+		return 0;
+	show_log(env);
+	return 1;
+}
+
 /* A file: drive has no store on it yet; format refuses one that has. */
 static int format_drive(struct bench_env *env)
 {
 	char *argv[] = { (char *)"wekactl", (char *)"format", (char *)(uintptr_t)env->conf->drive,
 			 NULL };
 	char path[256];
-	int status;
 
 	if (strncmp(env->conf->drive, "file:", 5) != 0)
 		return 0;
@@ -294,14 +344,22 @@ static int format_drive(struct bench_env *env)
 	path[strcspn(path, "?")] = '\0';
 	if (access(path, F_OK) != 0)
 		memcpy(env->drive_file, path, sizeof(path));
-	if (start(env, "wekactl", argv))
-		return 1;
-	if (!ended(env, START_S * NS_PER_S, &status))
-		return bench_fail("wekactl format takes more than %d s", START_S);
-	if (describe("wekactl format", status) == 0)
-		return 0;
-	show_log(env);
-	return 1;
+	return run_tool(env, argv);
+}
+
+static int format_own_drives(struct bench_env *env)
+{
+	char conf[96];
+	char *argv[] = { (char *)"wekactl",
+			 (char *)"--config",
+			 conf,
+			 (char *)"format",
+			 (char *)"--protect",
+			 (char *)(uintptr_t)env->conf->protect,
+			 NULL };
+
+	path_of(env, "conf", conf);
+	return run_tool(env, argv);
 }
 
 static int wait_until_it_answers(struct bench_env *env)
@@ -332,12 +390,35 @@ static int wait_until_it_answers(struct bench_env *env)
 	return 1;
 }
 
+/* Memory drives are formatted by the appliance, which has one copy of each block at first. */
+static int protect_memory(struct bench_env *env)
+{
+	const pid_t appliance = env->pid;
+	char key[96];
+	char *argv[] = {
+		(char *)"wekactl",  (char *)"-c",   env->address,      (char *)"-k",     key,
+		(char *)"--key-id", (char *)KEY_ID, (char *)"protect", (char *)"mirror", NULL
+	};
+	int err;
+
+	if (!env->conf->own_memory || strcmp(env->conf->protect, "mirror") != 0)
+		return 0;
+	path_of(env, "key", key);
+	err = run_tool(env, argv);
+	env->pid = appliance;
+	return err;
+}
+
 static int start_appliance(struct bench_env *env)
 {
 	char conf[96];
 	char *argv[] = { (char *)"weka-appliance", (char *)"--config", conf, NULL };
 
-	if (make_dir(env) || write_key(env) || write_conf(env) || format_drive(env))
+	if (make_dir(env) || write_key(env) || write_conf(env))
+		return 1;
+	if (env->conf->own_drives > 0 && !env->conf->own_memory && format_own_drives(env))
+		return 1;
+	if (env->conf->own_drives == 0 && format_drive(env))
 		return 1;
 	path_of(env, "conf", conf);
 	if (start(env, "weka-appliance", argv))
@@ -345,7 +426,7 @@ static int start_appliance(struct bench_env *env)
 	env->own[0] = env->address;
 	env->where = env->own;
 	env->count = 1;
-	return wait_until_it_answers(env);
+	return wait_until_it_answers(env) || protect_memory(env);
 }
 
 static int stop_appliance(struct bench_env *env)
@@ -424,6 +505,26 @@ int bench_env_connect(struct bench_env *env, uint32_t i, const struct weka_optio
 	o.reconnect_ns = NS_PER_S; /* a longer break fails the run */
 	err = weka_connect(env->where[i], &env->key, &o, out);
 	return err ? bench_fail("%s: %s", env->where[i], weka_error(NULL)) : 0;
+}
+
+int bench_env_break_drive(struct bench_env *env, uint32_t drive)
+{
+	char path[96];
+
+	own_drive(env, drive, path);
+	return truncate(path, 0) == 0 ? 0 : bench_fail("%s: %s", path, strerror(errno));
+}
+
+int bench_env_reload(struct bench_env *env)
+{
+	char path[96];
+
+	ASSERT(env->pid > 0);
+	path_of(env, "conf", path);
+	(void)unlink(path);
+	if (write_conf(env))
+		return 1;
+	return kill(env->pid, SIGHUP) == 0 ? 0 : bench_fail("SIGHUP: %s", strerror(errno));
 }
 
 /* KiB behind `name` in /proc/PID/status; 0: it does not say. */

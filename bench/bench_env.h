@@ -35,6 +35,13 @@ int bench_env_pid(const struct bench_env *env);
 must_check int bench_env_connect(struct bench_env *env, uint32_t i,
 				 const struct weka_options *options, struct weka_client **out);
 
+/* Cuts the file of one of its own drives to nothing. */
+must_check int bench_env_break_drive(struct bench_env *env, uint32_t drive);
+
+/* It reads its configuration, with what conf->lines says now, again.  Over shm only: another
+ * transport gets another port. */
+must_check int bench_env_reload(struct bench_env *env);
+
 /* A line about the memory of the appliance that we started; that of others is not known. */
 void bench_env_tell_memory(const struct bench_env *env, struct weka_client *client, bool json);
 

@@ -9,6 +9,7 @@ int command_checkpoint(int argc, char **argv);
 int command_kvcache(int argc, char **argv);
 int command_compare(int argc, char **argv);
 int command_report(int argc, char **argv);
+int command_protect(int argc, char **argv);
 int command_size(int argc, char **argv);
 
 #endif

@@ -77,6 +77,8 @@ static const struct command {
 	{ "checkpoint", command_checkpoint, "ranks that save and load checkpoints" },
 	{ "kvcache", command_kvcache, "key-value caches of conversations, saved and loaded" },
 	{ "compare", command_compare, "large files, small files and names, over several systems" },
+	{ "protect", command_protect,
+	  "two copies beside one: speed, amplification, a lost drive, its rebuild" },
 	{ "report", command_report, "shows the figures of --json, or compares two files of them" },
 	{ "size", command_size, "computes the drives, cores and links that accelerators need" },
 };
