@@ -6,7 +6,7 @@
  *   degraded    none, mirror without one drive, ...    reads, while its rebuild stands still
  *   rebuild     mirror                                 how fast, and what clients see meanwhile
  *
- *  (1) Both appliances have the same drives, and one runs at a time: the other one sleeps.
+ * Both appliances have the same drives, and one of them works at a time: the other one sleeps.
  */
 #include "base/clock.h"
 #include "base/num.h"
@@ -132,7 +132,7 @@ static void show(const struct rig *r, struct figure *f, const struct stat_hist *
 
 /* ---- in turn ------------------------------------------------------------------------------ */
 
-/* One load on both, round by round (1). */
+/* One load on both, round by round. */
 static int compare(struct rig *r, enum protect_load load, const char *group,
 		   const char *const target[SIDES])
 {

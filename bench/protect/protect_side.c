@@ -4,7 +4,8 @@
  *
  *  (1) Each block of the large file begins with its own number: a wrong block is noticed
  *      [e2e_protect_bench].
- *  (2) The directory of a run of PROTECT_CREATE is removed when the run's time is over.
+ *
+ * The directory of a run of PROTECT_CREATE is removed when the run's time is over.
  */
 #include "bench/protect/protect.h"
 #include "base/clock.h"
@@ -202,7 +203,6 @@ static int written(struct protect_side *s, struct written *out)
 	return 0;
 }
 
-/* (2) */
 static int end_directory(struct protect_side *s)
 {
 	char path[32];
