@@ -294,6 +294,7 @@ struct meta__zones {
 	struct meta_twins twins;
 	uint64_t pair_last; /* number */
 	uint32_t lone;      /* zones of pages and data without a twin, where they should have one */
+	uint32_t lone_on[META_DRIVES_MAX]; /* ... on each drive */
 	struct meta__zone_io io[META__ZONE_IOS];
 };
 
@@ -323,6 +324,10 @@ void meta__zone_wear(struct meta *m, struct meta_statfs *out);
 uint32_t meta__zone_pick(const struct meta *m); /* a free one, or META__ZONE_NONE */
 /* ... on another drive than this one. */
 uint32_t meta__zone_pick_but(const struct meta *m, uint32_t drive);
+/* ... for the second copies of what this zone will have. */
+uint32_t meta__zone_pick_twin(const struct meta *m, uint32_t zone);
+/* The zone lacks a twin that it should have, or lacks none. */
+void meta__zone_lone(struct meta *m, uint32_t zone, bool lone);
 uint32_t meta__zone_ios_idle(const struct meta__zones *z);      /* how many there are */
 uint32_t meta__zone_next(const struct meta *m, uint32_t drive); /* the same of this drive */
 /* Zones of a drive that are free, or open ahead for data. */
@@ -339,11 +344,15 @@ struct meta__zone *meta__zone_at(const struct meta *m, uint32_t zone);
 int meta__moved_alloc(struct meta *m, uint32_t nblocks, struct meta_run *runs, uint32_t runs_max,
 		      uint32_t *nruns);
 uint64_t meta__moved_room(const struct meta *m); /* blocks, sooner or later */
+/* Groups that blocks which get their second copies leave for other collection: meta_gc.c (8). */
+#define META__LEFT_ZONES 2u
 /* Free zones that data (or, with data false, new names) must leave alone. */
 uint32_t meta__zone_reserve(const struct meta *m, bool data);
 uint32_t meta__zones_of_reserve(const struct meta *m); /* ... those for pages */
 /* ... and these collection keeps free of everything that it can. */
 uint32_t meta__zones_kept(const struct meta *m);
+/* Returns true if all that the store has fits into pairs: meta_alloc.c (10). */
+bool meta__pairs_fit(const struct meta *m);
 uint64_t meta__pages_ahead(const struct meta__zones *z); /* addresses in open and ready zones */
 
 /* ---- meta_zone_mend.c ---------------------------------------------------- */

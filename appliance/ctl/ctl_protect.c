@@ -23,8 +23,9 @@ static const char *why_not(int err)
 		return "a drive is dead, missing or being drained: wait until that has ended, or "
 		       "see wekactl status";
 	case -ENOSPC:
-		return "two copies of what is there do not fit, or too little is free to begin: "
-		       "wekactl drives add, or remove files";
+		return "two copies of what is there, and the room that spare_drives keeps, do not "
+		       "fit, or too little is free to begin: wekactl drives add, remove files, or "
+		       "set spare_drives = 0";
 	case -EFBIG:
 		return "the roots of the store are on one drive, and there are too many to move "
 		       "them";

@@ -39,6 +39,8 @@
  *      that is lost or drained uses the room, so one less is kept until that drive is gone.  New
  *      files and names get -ENOSPC before it is used; pages, moved data and deletion ignore it
  *      [test_meta_spare].
+ * (10) While the store converts to two copies, files take no more than it will hold then: what is
+ *      still on one drive finds room for its second copy [test_meta_protect_full].
  */
 #include "meta/engine/meta_ops.h"
 #include "meta/engine/meta_pair.h"
@@ -194,15 +196,37 @@ static uint64_t zones_of_pages(const struct meta__zones *z)
 	return min_u64(z->page_zones, div_up(pages, z->geo.zone_pages));
 }
 
+/* (9): of `all`, so many would be lost with the largest drives. */
+static uint64_t kept_of(uint64_t all, uint64_t lost)
+{
+	return lost ? min_u64(all, lost + SPARE_ROOM + all / SPARE_ROOM_SHARE) : 0;
+}
+
 /* (7), (9) */
 static uint32_t spare_zones(const struct meta *m)
 {
-	const uint64_t all = meta__groups_total(m), lost = meta__groups_kept(m);
-	const uint64_t kept = lost ? min_u64(all, lost + SPARE_ROOM + all / SPARE_ROOM_SHARE) : 0;
+	const uint64_t all = meta__groups_total(m), kept = kept_of(all, meta__groups_kept(m));
 	const uint64_t others = all - kept;
 
 	DASSERT(m->conf.spare_percent < 100);
 	return (uint32_t)(kept + div_up(others * m->conf.spare_percent, 100));
+}
+
+/* (7), (9), (10): is the number of blocks that files may have bounded? */
+static bool is_bounded(const struct meta *m)
+{
+	return m->conf.spare_percent || m->conf.spare_drives || m->converts;
+}
+
+/* (10): zones that stand ready for new data are no place for second copies. */
+static wk_cold uint64_t zones_ahead(const struct meta *m, uint64_t most)
+{
+	const struct meta__zones *z = m->zones;
+	uint64_t zones = META__LEFT_ZONES + 1; /* one that is half full */
+
+	for (uint32_t d = 0; d < z->geo.ndrives; d++)
+		zones += div_up(min_u64(z->data[d].want_min, most), z->geo.zone_end - 1);
+	return zones;
 }
 
 /* Returns the zones that are not for data. */
@@ -213,7 +237,7 @@ static uint64_t zones_for_others(const struct meta *m)
 	DASSERT(meta__zone_reserve(m, true) >= z->drain_zones);
 	return (uint64_t)meta__zone_reserve(m, true) - z->drain_zones + log_groups(m) +
 	       zones_of_pages(z) + /* data to be moved counts as live already */
-	       spare_zones(m);
+	       spare_zones(m) + (unlikely(m->converts) ? zones_ahead(m, UINT64_MAX) : 0);
 }
 
 /* Returns the places for data, garbage included, which is collected before -ENOSPC. */
@@ -224,12 +248,29 @@ static uint64_t places_for_data(const struct meta *m)
 	return zones > others ? (zones - others) * (m->zones->geo.zone_end - 1) : 0;
 }
 
+bool meta__pairs_fit(const struct meta *m)
+{
+	const struct meta__zones *z = m->zones;
+	const struct meta__geo *g = &z->geo;
+	const uint64_t all = meta__pairs_total(m);
+	const uint64_t dirty = min_u64(z->dirty_pages_max, 2 * z->live_pages + 16);
+	const uint64_t pages = max_u64(dirty, z->page[0].want_min + z->page[1].want_min);
+	const uint64_t log = g->log_zones_max; /* META__LOG_COPIES are a pair */
+	uint64_t need = kept_of(all, meta__pairs_kept(m)) + g->root_zones;
+
+	ASSERT(z->counted && m->copies == 1);
+	need += max_u64(4 + log, div_up(all * 3, 100) + 1) + zones_ahead(m, ahead_max(m) / 2);
+	need += div_up(pages + div_up(z->live_pages * 4, 3), g->zone_pages);
+	return need + div_up(z->live_blocks, g->zone_end - 1) <= all;
+}
+
 int meta__space_ok(const struct meta *m)
 {
 	if (meta__groups_free(m) < meta__zone_reserve(m, false))
 		return m->above->collection_hopes(m) ? META__NEEDS_ROOM : -ENOSPC;
-	if (m->conf.spare_drives == 0 || (m->zones->live_blocks <= places_for_data(m) &&
-					  zones_for_others(m) <= meta__groups_total(m)))
+	if ((m->conf.spare_drives == 0 && likely(!m->converts)) ||
+	    (m->zones->live_blocks <= places_for_data(m) &&
+	     zones_for_others(m) <= meta__groups_total(m)))
 		return 0;
 	return meta__orphans_waiting(m) ? META__NEEDS_ROOM : -ENOSPC; /* (9): the index has grown */
 }
@@ -409,8 +450,9 @@ void meta__supply_ready(struct meta *m, uint32_t zone)
 		supply_drop(m, s, drive_of(m, zone));
 	else if (at->twin && !meta__drive_takes(m, drive_of(m, meta__twin(m, zone))))
 		supply_drop(m, s, drive_of(m, meta__twin(m, zone)));
-	else if (at->lone && meta__in_pairs(m))
-		supply_drop(m, s, META_DRIVES_MAX); /* a drive was added meanwhile */
+	else if (at->lone && meta__in_pairs(m) &&
+		 meta__zone_pick_but(m, drive_of(m, zone)) != META__ZONE_NONE)
+		supply_drop(m, s, META_DRIVES_MAX); /* a drive was added meanwhile, or got room */
 }
 
 void meta__supply_shut(struct meta *m, uint32_t drive)
@@ -664,8 +706,7 @@ static int leaves_spare(const struct meta *m, uint32_t nblocks)
 {
 	const struct meta__zones *z = m->zones;
 
-	if ((m->conf.spare_percent == 0 && m->conf.spare_drives == 0) ||
-	    z->live_blocks + z->promised + nblocks <= places_for_data(m))
+	if (!is_bounded(m) || z->live_blocks + z->promised + nblocks <= places_for_data(m))
 		return 0;
 	return meta__orphans_waiting(m) ? -EAGAIN : -ENOSPC;
 }
@@ -735,64 +776,4 @@ uint64_t meta__moved_room(const struct meta *m)
 
 	ASSERT(s->open == META__ZONE_NONE || s->room > 0); /* (1) */
 	return s->room + zones * (m->zones->geo.zone_end - 1);
-}
-
-static void pending_drop(struct meta *m, const struct meta_run *runs, uint32_t nruns)
-{
-	for (uint32_t i = 0; i < nruns; i++) {
-		uint32_t zone;
-		struct meta__zone *at;
-
-		if (runs[i].baddr == 0)
-			continue;
-		zone = meta__zone_of(m, runs[i].baddr);
-		ASSERT(zone != META__ZONE_NONE);
-		at = meta__zone_at(m, zone);
-		ASSERT(at->pending >= runs[i].nblocks);
-		ASSERT(at->kind ==
-		       META__ZONE_DATA); /* meta_gc_move.c (4): its places were pending */
-		at->pending -= runs[i].nblocks;
-		ASSERT(at->moved || m->zones->promised >= runs[i].nblocks);
-		m->zones->promised -= at->moved ? 0 : runs[i].nblocks;
-		if (at->pending == 0)
-			m->zones->deaths += m->zones->geo.zone_end; /* it may be collected now */
-		meta__zone_settle(m, zone);
-	}
-}
-
-void meta_data_free(struct meta *m, const struct meta_run *runs, uint32_t nruns)
-{
-	pending_drop(m, runs, nruns);
-}
-
-void meta__data_applied(struct meta *m, const struct meta_run *runs, uint32_t nruns)
-{
-	pending_drop(m, runs, nruns);
-}
-
-void meta__data_dropped(struct meta *m, const struct meta_run *runs, uint32_t nruns)
-{
-	pending_drop(m, runs, nruns);
-}
-
-int meta__data_check(const struct meta *m, const struct meta_run *runs, uint32_t nruns)
-{
-	for (uint32_t i = 0; i < nruns; i++) {
-		uint32_t zone = meta__zone_of(m, runs[i].baddr), first;
-		const struct meta__zone *at;
-
-		if (runs[i].nblocks == 0 || runs[i].nblocks > META_IO_BLOCKS_MAX)
-			return -EINVAL;
-		if (runs[i].baddr == 0)
-			continue;
-		if (zone == META__ZONE_NONE)
-			return -EINVAL;
-		at = meta__zone_at(m, zone);
-		first = (uint32_t)(runs[i].baddr - meta__geo_zone_baddr(&m->zones->geo, zone));
-		if (at->kind != META__ZONE_DATA || at->pending < runs[i].nblocks)
-			return -EINVAL;
-		if (first < 1 || first + runs[i].nblocks > at->used)
-			return -EINVAL;
-	}
-	return 0;
 }

@@ -212,6 +212,19 @@ bool meta__any_leaves(const struct meta *m)
 	return m->copies > 1 && (m->zones->lone > 0 || d < META_DRIVES_MAX) && meta__in_pairs(m);
 }
 
+void meta__zone_lone(struct meta *m, uint32_t zone, bool lone)
+{
+	struct meta__zones *z = m->zones;
+	struct meta__zone *at = meta__zone_at(m, zone);
+	const uint32_t d = drive_of(m, zone);
+
+	ASSERT(z->lone >= z->lone_on[d]);
+	ASSERT(!at->lone || z->lone_on[d] > 0);
+	z->lone += (uint32_t)lone - at->lone;
+	z->lone_on[d] += (uint32_t)lone - at->lone;
+	at->lone = lone;
+}
+
 void meta__zones_all_lone(struct meta *m)
 {
 	struct meta__zones *z = m->zones;
@@ -223,8 +236,7 @@ void meta__zones_all_lone(struct meta *m)
 		ASSERT(at->twin == 0); /* meta_protect.c (1) */
 		if (at->state == ZONE_FREE || at->state == ZONE_GONE)
 			continue;
-		at->lone = at->kind == META__ZONE_PAGE || at->kind == META__ZONE_DATA;
-		z->lone += at->lone;
+		meta__zone_lone(m, i, at->kind == META__ZONE_PAGE || at->kind == META__ZONE_DATA);
 	}
 }
 
@@ -301,25 +313,39 @@ static uint32_t largest(const struct meta *m, const uint32_t *zones)
 	return best;
 }
 
-uint32_t meta__groups_kept(const struct meta *m)
+/* Returns the groups kept back in a store that has this many copies. */
+static uint32_t kept(const struct meta *m, uint32_t copies)
 {
 	uint32_t zones[META_DRIVES_MAX], rest = 0, spare = m->conf.spare_drives;
-	uint32_t left = taking(m);
+	uint32_t left = taking(m), total = m->zones->geo.zones_serving;
 
 	if (spare == META_SPARE_AUTO)
-		spare = m->copies > 1;
+		spare = copies > 1;
 	spare -= min_u32(spare, spare ? leaving(m) : 0);
-	if (spare == 0 || left <= m->copies)
+	if (spare == 0 || left <= copies)
 		return 0;
 	memcpy(zones, m->zones->geo.zone_count, sizeof(zones));
-	for (; spare > 0 && left > m->copies; spare--, left--)
+	if (copies > 1)
+		total = pairs_of(m, zones);
+	for (; spare > 0 && left > copies; spare--, left--)
 		zones[largest(m, zones)] = 0;
 	for (uint32_t d = 0; d < m->zones->geo.ndrives; d++)
 		rest += meta__drive_takes(m, d) ? zones[d] : 0;
-	if (meta__in_pairs(m))
+	if (copies > 1)
 		rest = pairs_of(m, zones);
-	ASSERT(rest <= meta__groups_total(m)); /* (6) */
-	return meta__groups_total(m) - rest;
+	ASSERT(rest <= total); /* (6) */
+	return total - rest;
+}
+
+uint32_t meta__groups_kept(const struct meta *m)
+{
+	return kept(m, m->copies);
+}
+
+uint32_t meta__pairs_kept(const struct meta *m)
+{
+	ASSERT(taking(m) > 1);
+	return kept(m, META__COPIES_MAX);
 }
 
 uint32_t meta__groups_of(const struct meta *m, uint32_t zones)

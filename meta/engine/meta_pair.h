@@ -51,9 +51,10 @@ uint32_t meta__groups_free(const struct meta *m);
 uint32_t meta__groups_total(const struct meta *m);
 uint32_t meta__groups_kept(const struct meta *m); /* for spare drives: meta_alloc.c (9) */
 uint32_t meta__groups_of(const struct meta *m, uint32_t zones);
-/* Return the pairs that free zones, and all zones, would make. */
+/* Return the pairs that free zones, and all zones, would make, and those for spare drives. */
 uint32_t meta__pairs_free(const struct meta *m);
 uint32_t meta__pairs_total(const struct meta *m);
+uint32_t meta__pairs_kept(const struct meta *m);
 
 /* Sends a read to the twin instead.  Returns false if no twin can be read. */
 must_check bool meta__io_turns(struct meta *m, struct meta__io *x);

@@ -92,8 +92,7 @@ static void set_free_in(struct meta *m, uint32_t zone, struct list *to)
 		z->page_zones--;
 	if (at->kind == META__ZONE_DATA)
 		z->data_zones--;
-	z->lone -= at->lone;
-	at->lone = false;
+	meta__zone_lone(m, zone, false);
 	at->moved = at->upper = false;
 	at->kept = 0;
 	at->state = ZONE_FREE;
@@ -158,9 +157,9 @@ static void unset_free(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
 		z->page_zones++;
 	if (kind == META__ZONE_DATA)
 		z->data_zones++;
-	at->lone =
-		m->copies > 1 && !at->twin && (kind == META__ZONE_PAGE || kind == META__ZONE_DATA);
-	z->lone += at->lone;
+	meta__zone_lone(m, zone,
+			m->copies > 1 && !at->twin &&
+				(kind == META__ZONE_PAGE || kind == META__ZONE_DATA));
 }
 
 int meta__zones_setup(struct meta *m, const struct meta__geo *geo)
@@ -183,6 +182,7 @@ int meta__zones_setup(struct meta *m, const struct meta__geo *geo)
 	z->free_total = z->coming = z->coming_data = z->log_count = z->page_zones = z->data_zones =
 		0;
 	z->leaving_us = z->drain_zones = z->lone = 0;
+	memset(z->lone_on, 0, sizeof(z->lone_on));
 	z->given_blocks = z->claim = z->deaths = z->live_pages = z->live_blocks = z->log_order =
 		z->log_oldest = 0;
 	z->log_ready[0] = z->log_ready[1] = META__ZONE_NONE;
@@ -595,7 +595,7 @@ bool meta__zone_open(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
 	struct meta__zones *z = m->zones;
 	const bool pairs =
 		(kind == META__ZONE_PAGE || kind == META__ZONE_DATA) && meta__in_pairs(m);
-	const uint32_t twin = pairs ? meta__zone_pick_but(m, drive_of(m, zone)) : META__ZONE_NONE;
+	const uint32_t twin = pairs ? meta__zone_pick_twin(m, zone) : META__ZONE_NONE;
 
 	if (meta__zone_ios_idle(z) < 1 + (uint32_t)(twin != META__ZONE_NONE))
 		return false;

@@ -63,6 +63,40 @@ uint32_t meta__zone_pick(const struct meta *m)
 	return meta__zone_pick_but(m, META_DRIVES_MAX);
 }
 
+/* Returns the drive with at least half of all zones that are free, or will be when lone ones have
+ * moved; META_DRIVES_MAX: there is none. */
+static uint32_t largest_share(const struct meta *m)
+{
+	const struct meta__zones *z = m->zones;
+	uint64_t sum = 0, most = 0;
+	uint32_t best = META_DRIVES_MAX;
+
+	for (uint32_t d = 0; d < z->geo.ndrives; d++) {
+		const uint64_t zones = (uint64_t)z->free_count[d] + z->lone_on[d];
+
+		if (!meta__drive_takes(m, d))
+			continue;
+		sum += zones;
+		if (zones <= most)
+			continue;
+		most = zones;
+		best = d;
+	}
+	ASSERT(most <= sum);
+	return 2 * most >= sum ? best : META_DRIVES_MAX;
+}
+
+/* A pair without that drive would leave zones there that find no twin: meta_pair.c (6). */
+uint32_t meta__zone_pick_twin(const struct meta *m, uint32_t zone)
+{
+	const uint32_t on = drive_of(m, zone), large = largest_share(m);
+
+	ASSERT(m->copies > 1);
+	if (large < META_DRIVES_MAX && large != on && m->zones->free_count[large] > 0)
+		return meta__zone_next(m, large);
+	return meta__zone_pick_but(m, on);
+}
+
 /* Finds the least again only when all least used zones have been used: once a round of all. */
 void meta__zone_wear(struct meta *m, struct meta_statfs *out)
 {

@@ -23,9 +23,11 @@
  *      of the log has its copy.  A zone is lone until nothing durable names it (meta_zone.c), so a
  *      mount that goes back to the last roots finds no block with one copy either
  *      [test_meta_protect:a_drive_may_be_lost_afterwards].
- *  (4) All live data fits on the pairs when it begins, and the reserve is free in pairs at once
- *      [test_meta_protect:a_store_that_is_too_full_is_refused].  From then on half as much
- *      room is kept ahead [test_meta_protect:drives_of_different_sizes_that_are_nearly_full].
+ *  (4) All live data and the room for spare drives fit on the pairs when it begins, and the reserve
+ *      is free in pairs at once [test_meta_protect:a_store_that_is_too_full_is_refused].
+ *      From then on half as much room is kept ahead, and new data leaves the room for second copies
+ *      (meta_alloc.c (10)), so the conversion ends
+ *      [test_meta_protect:drives_of_different_sizes_that_are_nearly_full].
  *  (5) A drive that dies while the last set is written, when its own superblocks are, is lost as
  *      soon as the set takes effect
  *      [test_meta_protect:drive_that_dies_while_the_end_is_written_is_lost].
@@ -117,10 +119,8 @@ static int ended(struct meta *m)
 /* (4) */
 static bool has_room(const struct meta *m)
 {
-	const uint64_t pairs = meta__pairs_total(m);
-
-	ASSERT(pairs <= m->zones->geo.zones_serving / 2);
-	return meta__live_fits(m, pairs) && meta__pairs_free(m) > meta__zone_reserve(m, false);
+	ASSERT(m->copies == 1);
+	return meta__pairs_fit(m) && meta__pairs_free(m) > meta__zone_reserve(m, false);
 }
 
 /* Roots that share a drive must be moved; more zones than these no superblock can name. */

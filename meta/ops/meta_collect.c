@@ -191,12 +191,19 @@ static void round_done(struct meta *m)
 	c->zones = 0;
 }
 
+/* It empties a zone to win its room: (7) does not. */
+static bool wins(const struct meta *m)
+{
+	ASSERT(m->collect->touching == 0 || m->collect->zone != META__ZONE_NONE); /* (6) */
+	return m->collect->zone != META__ZONE_NONE && !m->collect->drains;
+}
+
 /* Will zones be free without anybody deleting anything?  (4) */
 bool meta__collect_hopes(const struct meta *m)
 {
 	const struct meta__collect *c = m->collect;
 
-	if (m->zones->coming || c->zone != META__ZONE_NONE || meta__gc_hopes(m))
+	if (m->zones->coming || wins(m) || meta__gc_hopes(m))
 		return true;
 	if (!list_empty(&m->zones->leaving) || meta__drain_ends(m))
 		return true;
@@ -211,7 +218,7 @@ bool meta__collect_busy(const struct meta *m)
 
 	if (!m->mounted || m->failed || meta__check_running(m))
 		return false;
-	return c->zone != META__ZONE_NONE || meta__gc_busy(m) ||
+	return wins(m) || meta__gc_busy(m) ||
 	       (is_due(m) && c->tried != m->zones->epoch && c->fruitless < FRUITLESS_MAX);
 }
 
@@ -219,6 +226,12 @@ bool meta__collect_busy(const struct meta *m)
 static bool drain_may(const struct meta *m)
 {
 	return meta__groups_free(m) > meta__zone_reserve(m, false) + 1;
+}
+
+/* The pace of drains is used up, and other zones wait for their turn. */
+static bool rests(const struct meta *m)
+{
+	return meta__pace_extents(m) == 0 && is_due(m);
 }
 
 /* (7) */
@@ -230,7 +243,7 @@ static bool pick_drained(struct meta *m)
 	ASSERT(c->zone == META__ZONE_NONE); /* (1) */
 	c->drains = false;
 	if (!meta__any_leaves(m) || c->drain_epoch == z->epoch || meta__ckpt_running(m) ||
-	    !drain_may(m))
+	    !drain_may(m) || rests(m))
 		return false;
 	for (uint32_t i = 0; i < z->geo.nzones; i++) {
 		struct meta__zone *at = &z->zone[i];
@@ -486,7 +499,7 @@ bool meta__collect_turn(struct meta *m)
 		return false; /* each touch would ask for one more checkpoint */
 	if (c->zone == META__ZONE_NONE && !pick(m))
 		return false;
-	if (c->drains && !drain_may(m)) {
+	if (c->drains && (!drain_may(m) || rests(m))) {
 		if (c->touching == 0)
 			c->zone = META__ZONE_NONE; /* others may need another one emptied */
 		return c->touching == 0;

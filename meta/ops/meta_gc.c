@@ -40,6 +40,9 @@
  *  (7) All live data on a drive that is being drained is moved, however little is dead; in turn
  *      with other collection.  No operation that waits for room waits for that: it wins none
  *      [test_meta_drain:store_moves_from_its_only_drive_to_another_and_on].
+ *  (8) A block that gets its second copy takes two places and frees one.  So that does not take the
+ *      last zones, with which other collection wins more, and other collection leaves a zone alone
+ *      if moving its blocks would win nothing [test_meta_protect_full].
  */
 #include "meta/meta_rebuild.h"
 #include "meta/engine/meta_pair.h"
@@ -322,16 +325,26 @@ bool meta__gc_drains(const struct meta *m)
 
 /* ---- which (1) ------------------------------------------------------------------------------ */
 
+/* Returns the blocks that take the place of its live ones, in units of its own places: a block of a
+ * lone zone moves to two zones (8). */
+static uint32_t live_cost(const struct meta *m, const struct meta__zone *at)
+{
+	const uint32_t copies = at->lone && meta__in_pairs(m) ? META__COPIES_MAX : 1;
+
+	DASSERT(at->live <= a_zone(m));
+	return min_u32(at->live * copies, a_zone(m));
+}
+
 static uint64_t worth(const struct meta *m, const struct meta__zone *at)
 {
-	const uint32_t places = a_zone(m), dead = places - at->live;
+	const uint32_t places = a_zone(m), cost = live_cost(m, at), dead = places - cost;
 	const uint64_t age = min_u64(m->zones->epoch - at->closed + 1, AGE_MAX);
 
 	ASSERT(at->live <= places);
 	ASSERT(at->closed <= m->zones->epoch);
 	if (m->gc->evens || m->gc->drains)
-		return 1 + dead;
-	return ((uint64_t)dead * age << 20) / (places + at->live);
+		return 1 + places - at->live;
+	return ((uint64_t)dead * age << 20) / (places + cost);
 }
 
 static bool may_be_victim(const struct meta *m, const struct meta__zone *at)
@@ -341,7 +354,18 @@ static bool may_be_victim(const struct meta *m, const struct meta__zone *at)
 	const uint32_t most = any ? places + 1 : reach(m) > 1 ? places - places / 8 : places;
 
 	return at->state == ZONE_CLOSED && at->kind == META__ZONE_DATA && at->pending == 0 &&
-	       at->live < most && (at->kept == 0 || at->live < at->kept);
+	       (any ? at->live : live_cost(m, at)) < most && (at->kept == 0 || at->live < at->kept);
+}
+
+/* (4), (8) */
+static uint64_t room_for_round(const struct meta *m)
+{
+	const uint64_t room = meta__moved_room(m), kept = (uint64_t)META__LEFT_ZONES * a_zone(m);
+
+	ASSERT(m->gc->victims == 0 && a_zone(m) > 0);
+	if (!m->gc->drains || !meta__in_pairs(m) || garbage(m) < a_zone(m))
+		return room;
+	return room > kept ? room - kept : 0;
 }
 
 static bool pick(struct meta *m)
@@ -352,7 +376,7 @@ static bool pick(struct meta *m)
 	const bool one = g->evens, held = z->drain_zones > 0;
 	const uint32_t first = one ? z->geo.zone_base[g->from] : 0;
 	const uint32_t end = one ? first + z->geo.zone_count[g->from] : z->geo.nzones;
-	uint64_t best[META__GC_VICTIMS], left = meta__moved_room(m);
+	uint64_t best[META__GC_VICTIMS], left = room_for_round(m);
 	uint32_t n = 0;
 
 	ASSERT(g->victims == 0);
