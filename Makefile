@@ -50,7 +50,7 @@ say      = $(if $(V),,@printf '  %-5s %s\n' $(1) $(2))
 programs :=
 include nvme/nvme.mk meta/meta.mk fabric/fabric.mk appliance/appliance.mk
 layers   := base nvme $(nvme) meta $(meta) fabric $(fabric) client-lib client-lib/dataset $(appliance)
-include $(foreach l,$(filter-out nvme meta fabric,$(layers)) appliance/ctl client-lib/mount,$(l)/$(notdir $(l)).mk) $(wildcard bench/bench.mk) test/test.mk
+include $(foreach l,$(filter-out nvme meta fabric,$(layers)) appliance/ctl client-lib/mount client-lib/preload,$(l)/$(notdir $(l)).mk) $(wildcard bench/bench.mk) test/test.mk
 
 # ---- flags ----------------------------------------------------------------------
 
@@ -178,16 +178,22 @@ $(B)/examples/%: $(B)/client-lib/examples/%.o $(client_libs)
 	$(Q)$(CC) $(CFLAGS) -o $@ $< -L$(B)/lib -lweka-client $(example_libs) '-Wl,-rpath,$$ORIGIN/../lib'
 $(B)/examples/decode: example_libs := -lturbojpeg -lpng
 
+preload_flags = -shared -Wl,-soname,libweka-preload.so -Wl,--version-script,client-lib/preload/libweka-preload.map
+# What is loaded before programs that were never changed.  It loads libweka-client when that is needed.
+$(preload_so): $(call objects,$(preload_srcs)) $(call libs_of,base) client-lib/preload/libweka-preload.map | $(B)/lib/$(SONAME)
+	$(call say,LD,$@)
+	$(call link,$(preload_flags) $(filter %.o,$^) $(call libs_of,base))
+
 include client-lib/python/python.mk
 
 .PHONY: all
 .DEFAULT_GOAL := all
-all: $(all_libs) $(programs:%=$(B)/bin/%) $(client_libs) $(examples) $(if $(python_headers),python)
+all: $(all_libs) $(programs:%=$(B)/bin/%) $(client_libs) $(preload_so) $(examples) $(if $(python_headers),python)
 
 # ---- tests ---------------------------------------------------------------------------
 
 # test_LAYER_* links LAYER and what it uses, nothing above; those of the top two see all.
-layer_of_prefix = $(or $(if $(filter fab,$(1)),$(fabric)),$(if $(filter nvme,$(1)),nvme/driver)$(if $(filter meta,$(1)),meta/run meta/offline)$(if $(filter app ctl weka bench mount,$(1)),$(appliance) client-lib/dataset),$(1))
+layer_of_prefix = $(or $(if $(filter fab,$(1)),$(fabric)),$(if $(filter nvme,$(1)),nvme/driver)$(if $(filter meta,$(1)),meta/run meta/offline)$(if $(filter app ctl weka bench mount preload,$(1)),$(appliance) client-lib/dataset),$(1))
 test_layer      = $(call layer_of_prefix,$(word 2,$(subst _, ,$(1))))
 test_libs       = $(call libs_of,$(call test_layer,$(1)))
 
@@ -269,7 +275,7 @@ sealed: $(all_libs)
 
 # Prints the folders that each folder or file may include, for test/tidy.sh: "folder or file=folders".
 print-uses:
-	@printf '%s\n' $(foreach l,$(layers) appliance/ctl client-lib/mount bench test,'$(l)=$($(l)_uses)') \
+	@printf '%s\n' $(foreach l,$(layers) appliance/ctl client-lib/mount client-lib/preload bench test,'$(l)=$($(l)_uses)') \
 		$(foreach p,$(programs),$(foreach s,$($(p)_main) $($(p)_srcs),'$(s)=$($(p)_uses)'))
 .PHONY: print-uses
 
@@ -304,7 +310,7 @@ bench-instructions:
 	$(Q)BUILD='$(BUILD)' ./bench/instructions.sh
 	$(Q)BUILD='$(BUILD)' ./bench/instructions_store.sh
 
-man_pages := $(wildcard $(foreach l,$(layers) appliance/ctl client-lib/mount appliance/image bench,$(l)/*.[1-8]))
+man_pages := $(wildcard $(foreach l,$(layers) appliance/ctl client-lib/mount client-lib/preload appliance/image bench,$(l)/*.[1-8]))
 units     := $(wildcard appliance/*/*.service client-lib/mount/*.service)
 # Alerts and a dashboard, and the licence of what the page has from others.
 monitoring := appliance/http/weka.rules.yml appliance/http/weka-dashboard.json
@@ -320,6 +326,7 @@ install:
 	$(Q)ln -srf $(DESTDIR)$(PREFIX)/bin/weka-mount $(DESTDIR)$(SBINDIR)/mount.fuse.weka
 	$(Q)install -m 755 $(R)/lib/$(SONAME) $(DESTDIR)$(LIBDIR)
 	$(Q)ln -sf $(SONAME) $(DESTDIR)$(LIBDIR)/libweka-client.so
+	$(Q)install -m 755 $(R)/lib/libweka-preload.so $(DESTDIR)$(LIBDIR)
 	$(Q)install -m 644 $(R)/lib/libweka-client.a $(DESTDIR)$(LIBDIR)
 	$(Q)install -m 644 client-lib/weka_client.h client-lib/weka_sync.h client-lib/weka_dataset.h client-lib/weka_pool.h $(DESTDIR)$(PREFIX)/include
 	$(Q)sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|' client-lib/weka-client.pc.in \

@@ -1,5 +1,5 @@
 # test/ - everything that is not shipped.  May include any header, private ones too.
-test_uses     := $(layers) appliance/ctl client-lib/mount bench
+test_uses     := $(layers) appliance/ctl client-lib/mount client-lib/preload bench
 # Those that take long begin first: several run at once.
 first_ones     = $(filter $(1),$(2)) $(filter-out $(1),$(2))
 unit_tests    := $(patsubst test/unit/%.c,%,$(wildcard test/unit/test_$(T)*.c))
@@ -49,6 +49,9 @@ test_ctl_export_srcs := $(addprefix appliance/ctl/ctl_,export.c export_file.c at
 # weka-mount's own, but for its main.
 mount_srcs := $(filter-out client-lib/mount/weka-mount.c,$(wildcard client-lib/mount/*.c))
 $(foreach t,$(filter test_mount_%,$(unit_tests)),$(eval $(t)_srcs := $(mount_srcs)))
+# The parts of libweka-preload.so that define no function of libc's.
+preload_parts := $(addprefix client-lib/preload/preload_,args.c match.c may.c)
+$(foreach t,$(filter test_preload_%,$(unit_tests)),$(eval $(t)_srcs := $(preload_parts)))
 fuse_memory_srcs := $(addprefix client-lib/mount/mount_,kernel.c dead.c)
 test_ctl_print_srcs := appliance/ctl/ctl_print.c
 test_ctl_local_srcs := appliance/ctl/ctl_local.c appliance/ctl/ctl_need.c

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Hooks: calls that change names relative to a directory's descriptor.  The mount makes the change;
+ * if there is none, nothing can be changed.  Paths that begin with "/" or at the working directory
+ * reach the mount without a hook.
+ */
+#define _GNU_SOURCE
+#include "client-lib/preload/preload_hook.h"
+
+/* Gives the directory to the kernel, if the path is relative to it. */
+static bool is_lost(int dirfd, const char *path)
+{
+	if (dirfd == AT_FDCWD || (path && *path == '/') ||
+	    preload_settle(dirfd, PRELOAD_IDENTITY) == 0)
+		return false;
+	errno = EROFS;
+	return true;
+}
+
+#define CHANGE(name, args, ...)                                                                    \
+	PRELOAD_HOOK int name args                                                                 \
+	{                                                                                          \
+		return is_lost(dirfd, path) ? -1 : REAL->name(__VA_ARGS__);                        \
+	}
+#define CHANGE_TWO(name, args, ...)                                                                \
+	PRELOAD_HOOK int name args                                                                 \
+	{                                                                                          \
+		return is_lost(dirfd, path) || is_lost(to_dirfd, to) ? -1                          \
+								     : REAL->name(__VA_ARGS__);    \
+	}
+
+/* clang-format off */
+CHANGE(unlinkat, (int dirfd, const char *path, int flags), dirfd, path, flags)
+CHANGE(mkdirat, (int dirfd, const char *path, mode_t mode), dirfd, path, mode)
+CHANGE(mknodat, (int dirfd, const char *path, mode_t mode, dev_t dev), dirfd, path, mode, dev)
+CHANGE(mkfifoat, (int dirfd, const char *path, mode_t mode), dirfd, path, mode)
+CHANGE(symlinkat, (const char *to, int dirfd, const char *path), to, dirfd, path)
+CHANGE(fchmodat, (int dirfd, const char *path, mode_t mode, int flags), dirfd, path, mode, flags)
+CHANGE(fchownat, (int dirfd, const char *path, uid_t uid, gid_t gid, int flags),
+       dirfd, path, uid, gid, flags)
+CHANGE(utimensat, (int dirfd, const char *path, const struct timespec t[2], int flags),
+       dirfd, path, t, flags)
+CHANGE(futimesat, (int dirfd, const char *path, const struct timeval t[2]), dirfd, path, t)
+CHANGE(name_to_handle_at, (int dirfd, const char *path, struct file_handle *handle,
+       int *mount, int flags), dirfd, path, handle, mount, flags)
+CHANGE_TWO(linkat, (int dirfd, const char *path, int to_dirfd, const char *to, int flags),
+	   dirfd, path, to_dirfd, to, flags)
+CHANGE_TWO(renameat, (int dirfd, const char *path, int to_dirfd, const char *to),
+	   dirfd, path, to_dirfd, to)
+CHANGE_TWO(renameat2, (int dirfd, const char *path, int to_dirfd, const char *to, unsigned flags),
+	   dirfd, path, to_dirfd, to, flags)
+/* clang-format on */
