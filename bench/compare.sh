@@ -236,7 +236,7 @@ if [ -n "$mlperf" ]; then
 	seconds=$([ -n "$quick" ] && echo 0.3 || echo 1)
 	bytes=$([ -n "$quick" ] && echo 200M || echo 600M)
 	for w in "resnet50 --accelerator h100" "cosmoflow --accelerator h100" "retinanet --accelerator b200"; do
-		only_of '^appliance (shm|tcp), memory|^XFS, (O_DIRECT|page)|^NFS' &&
+		only_of '^appliance (shm|tcp), memory|^appliance shm, disk|^XFS, (O_DIRECT|page)|^NFS' &&
 			say "MLPerf $w" && run mlperf $w --prefetch 8 --seconds "$seconds" --bytes "$bytes" || failed=1
 	done
 	only_of '^appliance (shm|tcp)|^XFS, (O_DIRECT|page)|^NFS' &&

@@ -327,12 +327,12 @@ static int accelerator_of(const struct conf *c, const struct mlperf_workload *w,
 int command_mlperf(int argc, char **argv)
 {
 	struct conf c = { .workload = NULL };
-	int err = 0;
+	int failed = 0;
 
 	args_parse(&c.args, &argp, argc, argv, &c);
 	if (c.args.options.threads == 0)
 		c.args.options.threads = THREADS_MAX;
-	for (uint32_t i = 0; i < mlperf_workload_count && !err; i++) {
+	for (uint32_t i = 0; i < mlperf_workload_count && !bench_interrupted(); i++) {
 		const struct mlperf_workload *w = &mlperf_workloads[i];
 		enum mlperf_accelerator a;
 
@@ -344,8 +344,12 @@ int command_mlperf(int argc, char **argv)
 						  mlperf_accelerator_name(c.accelerator));
 			continue;
 		}
-		for (uint32_t t = 0; t < c.args.target_count && !err; t++)
-			err = one_target(&c, w, a, t);
+		for (uint32_t t = 0; t < c.args.target_count && !bench_interrupted(); t++) {
+			if (one_target(&c, w, a, t) == 0)
+				continue;
+			args_leave_out(&c.args, t);
+			failed = 1;
+		}
 	}
-	return err;
+	return failed || bench_interrupted();
 }

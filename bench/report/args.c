@@ -165,18 +165,29 @@ void args_parse(struct args *a, const struct argp *argp, int argc, char **argv, 
 int args_each(const struct args *a, void *conf,
 	      int (*measure)(void *conf, uint32_t i, struct target *t))
 {
-	int err = 0;
+	int failed = 0;
 
-	for (uint32_t i = 0; i < a->target_count && !err; i++) {
+	for (uint32_t i = 0; i < a->target_count && !bench_interrupted(); i++) {
 		struct target *t;
+		int err = args_open(a, i, &t);
 
-		err = args_open(a, i, &t);
+		if (!err) {
+			err = measure(conf, i, t);
+			target_close(t);
+		}
 		if (err)
-			break;
-		err = measure(conf, i, t);
-		target_close(t);
+			args_leave_out(a, i);
+		failed |= err;
 	}
-	return err;
+	return failed;
+}
+
+void args_leave_out(const struct args *a, uint32_t i)
+{
+	ASSERT(i < a->target_count);
+	if (!bench_interrupted())
+		fprintf(stderr, "weka-bench: %s is left out\n",
+			a->name[i] ? a->name[i] : a->target[i]);
 }
 
 int args_open(const struct args *a, uint32_t i, struct target **out)

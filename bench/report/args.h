@@ -33,9 +33,12 @@ extern const struct argp_child args_children[];
 /* Sets the defaults and parses; `conf`, the input of `argp`, has `a`.  Then signals are caught, and
  * the head of the report is printed. */
 void args_parse(struct args *a, const struct argp *argp, int argc, char **argv, void *conf);
-/* Opens each target in turn for `measure`, and closes it; the first error ends that. */
+/* Opens each target in turn for `measure`, and closes it.  One that fails is left out, with a line;
+ * then it returns an error at the end. */
 must_check int args_each(const struct args *a, void *conf,
 			 int (*measure)(void *conf, uint32_t i, struct target *t));
+/* Says that a target is left out, unless somebody interrupted. */
+void args_leave_out(const struct args *a, uint32_t i);
 /* Parses a number with K, M, G or T; argp_error() if it is not one in that range. */
 uint64_t args_number(struct argp_state *state, const char *arg, uint64_t low, uint64_t high);
 double args_real(struct argp_state *state, const char *arg, double low, double high);

@@ -7,7 +7,7 @@
  *            ...                                              machine's speed drifts, all change
  *   load 2   ...
  *
- * A target that fails a load is not measured any more, and that is said.
+ * A target that cannot be opened, or fails a load, is not measured any more, and that is said.
  */
 #include "base/num.h"
 #include "bench/bench.h"
@@ -106,6 +106,9 @@ static void begin_figure(struct conf *c, uint32_t i, const struct compare_load *
 {
 	struct figure *f = &c->figure[i];
 
+	f->count = 0;
+	if (c->rig[i].out)
+		return;
 	args_figure(&c->args, i, c->rig[i].target, f);
 	snprintf(f->group, sizeof(f->group), "%s", load->group);
 	snprintf(f->name, sizeof(f->name), "%s", load->name);
@@ -160,23 +163,32 @@ static void all_loads(struct conf *c)
 
 /* ---- together ------------------------------------------------------------------------ */
 
-static int open_all(struct conf *c)
+static int open_one(struct conf *c, uint32_t i)
 {
-	for (uint32_t i = 0; i < c->args.target_count; i++) {
-		struct compare_rig *r = &c->rig[i];
+	struct compare_rig *r = &c->rig[i];
 
-		r->args = &c->args;
-		r->index = i;
-		r->seed = c->args.seed;
-		r->scale_down = c->quick ? 8 : 1;
-		if (args_open(&c->args, i, &r->target) ||
-		    target_session_open(r->target, &r->session))
-			return 1;
-		fprintf(stderr, "making the files of %s ...\n", target_name(r->target));
-		if (compare_prepare(r, c->only))
-			return 1;
+	r->args = &c->args;
+	r->index = i;
+	r->seed = c->args.seed;
+	r->scale_down = c->quick ? 8 : 1;
+	if (args_open(&c->args, i, &r->target) || target_session_open(r->target, &r->session))
+		return 1;
+	fprintf(stderr, "making the files of %s ...\n", target_name(r->target));
+	return compare_prepare(r, c->only);
+}
+
+/* Returns how many can be measured. */
+static uint32_t open_all(struct conf *c)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < c->args.target_count && !bench_interrupted(); i++) {
+		c->rig[i].out = open_one(c, i) != 0;
+		if (c->rig[i].out)
+			args_leave_out(&c->args, i);
+		count += !c->rig[i].out;
 	}
-	return bench_interrupted();
+	return count;
 }
 
 static void close_all(struct conf *c)
@@ -191,19 +203,17 @@ int command_compare(int argc, char **argv)
 {
 	struct conf *c = calloc(1, sizeof(*c));
 	bool left_out = false;
-	int err;
 
 	if (!c)
 		return bench_fail("out of memory");
 	args_parse(&c->args, &argp, argc, argv, c);
 	if (c->args.seconds <= 0)
 		c->args.seconds = c->quick ? 0.3 : 1;
-	err = open_all(c);
-	if (!err)
+	if (open_all(c) > 0)
 		all_loads(c);
 	for (uint32_t i = 0; i < c->args.target_count; i++)
 		left_out |= c->rig[i].out;
 	close_all(c);
 	free(c);
-	return err || left_out || bench_interrupted();
+	return left_out || bench_interrupted();
 }

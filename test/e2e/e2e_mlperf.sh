@@ -47,6 +47,16 @@ for target in weka:shm weka:tcp "posix:$DIR"; do
 done
 refuses "an accelerator that it does not have" "has no b200" "$BENCH" mlperf bert --target null: --accelerator b200
 
+# One system that cannot be measured does not take the others with it.
+leaves_out() { # COMMAND OPTION...
+	"$BENCH" "$@" --runs 1 --seconds 0.05 --bytes 20M --target "posix:$DIR/nowhere" --target weka:shm --drive mem:256M \
+		>"$DIR/out" 2>"$DIR/err"
+	[ $? = 1 ] && grep -q "^weka-bench: posix:$DIR/nowhere is left out" "$DIR/err" && grep -q ' weka:shm ' "$DIR/out"
+}
+check "mlperf leaves out what fails" leaves_out mlperf cosmoflow --count 1
+check "compare" leaves_out compare --quick --only "4 KiB by name"
+check "checkpoint" leaves_out checkpoint llama3-8b --ranks 2
+
 left() { ls -d "$DIR"/weka-bench.* /dev/shm/weka-bench.$$* 2>/dev/null; }
 is "nothing is left" "" "$(left)"
 finish
