@@ -137,7 +137,8 @@ struct preload_session {
 extern _Thread_local bool preload_inside __attribute__((tls_model("initial-exec")));
 
 /* Returns this thread's session, for one call, or NULL: there is none, it is in use (a signal
- * handler), or the appliance is away (*is_away).  preload_session_leave() must follow. */
+ * handler), or the appliance is away (*is_away).  preload_session_leave() must follow, which
+ * restores errno. */
 struct preload_session *preload_session_enter(bool *is_away);
 void preload_session_leave(struct preload_session *s);
 /* A request did not reach the appliance: for a moment it counts as away. */

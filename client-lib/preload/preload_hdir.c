@@ -56,7 +56,6 @@ static DIR *dir_make(const struct weka_attr *attr, int fd, struct preload_file *
 
 	if (!d) {
 		free(file);
-		errno = ENOMEM;
 		return NULL;
 	}
 	*d = (struct preload_dir){ .magic = MAGIC, .fd = fd, .file = file };
@@ -99,8 +98,8 @@ PRELOAD_HOOK DIR *opendir(const char *path)
 		err = -EACCES;
 	dir = err ? NULL : dir_make(&p.s->walk.attr, -1, dir_file(&p.s->walk));
 	preload_path_leave(&p);
-	if (err)
-		(void)preload_fail(err);
+	if (!dir)
+		(void)preload_fail(err ? err : -ENOMEM);
 	return dir;
 }
 
@@ -113,8 +112,8 @@ PRELOAD_HOOK DIR *fdopendir(int fd)
 		return REAL->fdopendir(fd);
 	if (file->kind == PRELOAD_DIR)
 		dir = dir_make(&file->attr, fd, NULL);
-	else
-		errno = ENOTDIR;
+	if (!dir)
+		errno = file->kind == PRELOAD_DIR ? ENOMEM : ENOTDIR;
 	preload_slot_put(fd);
 	return dir;
 }

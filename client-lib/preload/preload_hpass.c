@@ -44,9 +44,6 @@ IDENTITY(fstatfs, fd, (int fd, struct statfs *fs), fd, fs)
 IDENTITY(fstatvfs, fd, (int fd, struct statvfs *fs), fd, fs)
 IDENTITY(fchdir, fd, (int fd), fd)
 IDENTITY(ftruncate, fd, (int fd, off_t size), fd, size)
-PASS(ssize_t, fgetxattr, PRELOAD_IDENTITY, fd,
-     (int fd, const char *name, void *value, size_t size), fd, name, value, size)
-PASS(ssize_t, flistxattr, PRELOAD_IDENTITY, fd, (int fd, char *list, size_t size), fd, list, size)
 PASS(ssize_t, getdents64, PRELOAD_IDENTITY, fd, (int fd, void *to, size_t size), fd, to, size)
 PASS(ssize_t, sendfile, PRELOAD_CONTENT, in, (int out, int in, off_t *at, size_t size),
      out, in, at, size)

@@ -9,7 +9,7 @@
 #define PRELOAD_CALLS(X) \
 	X(weka_connect) X(weka_close) X(weka_lease) X(weka_release) X(weka_window_bytes) \
 	X(weka_submit_stat) X(weka_submit_read_batch) X(weka_submit_list) X(weka_submit_readlink) \
-	X(weka_reap) X(weka_wait) X(weka_pread) X(weka_error)
+	X(weka_reap) X(weka_wait) X(weka_pread) X(weka_getxattr) X(weka_listxattr) X(weka_error)
 /* clang-format on */
 
 struct preload_weka {

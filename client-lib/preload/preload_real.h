@@ -41,13 +41,13 @@
 	X(mmap) X(sendfile) X(copy_file_range) X(splice) X(poll) X(ppoll) X(select) X(pselect) \
 	X(epoll_ctl) X(flock) X(lockf) X(fsync) X(fdatasync) X(syncfs) X(fchmod) X(fchown) \
 	X(futimens) X(futimes) X(fsetxattr) X(fgetxattr) X(flistxattr) X(fremovexattr) \
-	X(fstatfs) X(fstatvfs) X(fpathconf) X(fchdir) X(ftruncate) X(readahead) \
-	X(posix_fadvise) X(isatty) X(tcgetattr) X(sendmsg) X(recvmsg) X(getdents64) \
-	X(aio_read) X(unlinkat) X(mkdirat) X(mknodat) X(mkfifoat) X(symlinkat) X(linkat) \
-	X(renameat) X(renameat2) X(fchmodat) X(fchownat) X(utimensat) X(futimesat) \
-	X(name_to_handle_at) X(posix_spawn) X(posix_spawnp) X(execve) X(execvpe) X(fexecve) \
-	X(execveat) X(system) X(popen) X(socket) X(epoll_create1) X(eventfd) X(timerfd_create) \
-	X(memfd_create) X(vfork)
+	X(getxattr) X(lgetxattr) X(listxattr) X(llistxattr) X(fstatfs) X(fstatvfs) \
+	X(fpathconf) X(fchdir) X(ftruncate) X(readahead) X(posix_fadvise) X(isatty) \
+	X(tcgetattr) X(sendmsg) X(recvmsg) X(getdents64) X(aio_read) X(unlinkat) X(mkdirat) \
+	X(mknodat) X(mkfifoat) X(symlinkat) X(linkat) X(renameat) X(renameat2) X(fchmodat) \
+	X(fchownat) X(utimensat) X(futimesat) X(name_to_handle_at) X(posix_spawn) \
+	X(posix_spawnp) X(execve) X(execvpe) X(fexecve) X(execveat) X(system) X(popen) \
+	X(socket) X(epoll_create1) X(eventfd) X(timerfd_create) X(memfd_create) X(vfork)
 /* clang-format on */
 
 #pragma GCC diagnostic push

@@ -30,6 +30,7 @@ _Thread_local bool preload_inside __attribute__((tls_model("initial-exec")));
 static _Thread_local struct preload_session *mine __attribute__((tls_model("initial-exec")));
 static _Thread_local bool has_ended __attribute__((tls_model("initial-exec")));
 static _Thread_local int cancel_state __attribute__((tls_model("initial-exec")));
+static _Thread_local int kept_errno __attribute__((tls_model("initial-exec")));
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct preload_session *sessions;
@@ -172,6 +173,7 @@ struct preload_session *preload_session_enter(bool *is_away)
 	if (preload_inside || has_ended || !preload_setup.is_active || preload_in_vfork())
 		return NULL; /* (2) */
 	preload_inside = true;
+	kept_errno = errno;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	if (unlikely(!mine)) {
 		mine = session_take();
@@ -189,6 +191,7 @@ void preload_session_leave(struct preload_session *s)
 {
 	ASSERT(preload_inside && s == mine);
 	pthread_setcancelstate(cancel_state, NULL);
+	errno = kept_errno; /* a call that succeeds leaves it alone: see readdir() */
 	preload_inside = false;
 }
 

@@ -158,7 +158,7 @@ static int make_real(const struct preload_file *file, enum preload_settle how, b
 	const bool is_bytes = file->kind == PRELOAD_BYTES;
 	struct preload_session *s;
 	bool is_away;
-	int fd;
+	int fd, err;
 
 	*is_own = true;
 	if (!is_bytes || how == PRELOAD_IDENTITY) {
@@ -175,7 +175,10 @@ static int make_real(const struct preload_file *file, enum preload_settle how, b
 	if (!s)
 		return preload_fail(-EIO);
 	fd = preload_settle_copy(file, s);
+	err = fd < 0 ? errno : 0;
 	preload_session_leave(s);
+	if (err)
+		errno = err;
 	return fd;
 }
 

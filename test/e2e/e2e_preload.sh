@@ -3,25 +3,8 @@
 # libweka-preload.so call by call: each call in a served directory and in a local one, with the same
 # results (test/tools/preload_calls.c); over a mount, and without one.  Then what it does when the
 # appliance, the key or the configuration is not as it should be.
-cd "$(dirname "$0")/../.." && . test/e2e/lib.sh && . test/e2e/mount_lib.sh
+cd "$(dirname "$0")/../.." && . test/e2e/lib.sh && . test/e2e/mount_lib.sh && . test/e2e/preload_lib.sh
 : "${APP_CORES:=2}"
-CALLS=$BUILD/release/test/tools/preload_calls
-SO=$(realpath "$BUILD/release/lib/libweka-preload.so")
-NONE=$DIR/none/weka # nothing is mounted there, and nothing exists
-AT=$NONE
-served() { WEKA_PRELOAD="-o key=$DIR/key${OPTIONS:+,$OPTIONS} ${PRELOAD_ADDRESS:-$SHM} $AT" LD_PRELOAD=$SO "$@"; }
-# fails NAME TEXT COMMAND...: as refuses, for functions of this script.
-fails() {
-	name=$1 text=$2
-	shift 2
-	if err=$("$@" 2>&1 >/dev/null </dev/null); then
-		not_ok "$name" "it succeeded"
-	elif [ "$(printf '%s\n' "$err" | wc -l)" != 1 ] || ! printf '%s' "$err" | grep -q -- "$text"; then
-		not_ok "$name" "not '$text' in one line, but: $err"
-	else
-		ok "$name"
-	fi
-}
 # calls WHAT DIR [mount]: each case is a line.
 calls() {
 	what=$1

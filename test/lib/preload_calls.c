@@ -217,6 +217,7 @@ void calls_make(void)
 		target[i] = i % 2 ? '/' : '.';
 	memcpy(target + 260, "small", 6);
 	must(symlink(target, in("long-link")) == 0, "link");
+	must(setxattr(in("small"), "user.a", "value", 5, 0) == 0, "user.a");
 	must(chmod(in("closed"), 0600) == 0, "closed");
 	for (size_t i = 0; i < sizeof(dirs) / sizeof(dirs[0]); i++)
 		must(utimensat(AT_FDCWD, in(dirs[i]), times, AT_SYMLINK_NOFOLLOW) == 0, dirs[i]);

@@ -60,6 +60,18 @@ static void list(const char *what, DIR *d)
 	}
 }
 
+/* The end of a directory is told from an error by errno alone. */
+static void ends(const char *what)
+{
+	DIR *d = opendir(in("dir"));
+
+	errno = 0;
+	while (readdir(d))
+		;
+	did(what, errno);
+	closedir(d);
+}
+
 CASE(dir)
 {
 	DIR *d = opendir(in("."));
@@ -69,6 +81,8 @@ CASE(dir)
 	long place;
 	int fd, count = 0;
 
+	for (int i = 0; i < 50; i++)
+		ends("the end");
 	list("opendir", d);
 	rewinddir(d);
 	list("again", d);

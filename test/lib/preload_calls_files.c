@@ -64,6 +64,21 @@ CASE(open)
 		}
 }
 
+static void see_xattrs(const char *path)
+{
+	char value[100];
+	ssize_t n;
+
+	n = did("getxattr", getxattr(path, "user.a", value, sizeof(value)));
+	saw("value", value, n > 0 ? n : 0);
+	did("lgetxattr", lgetxattr(path, "user.b", value, sizeof(value)));
+	did("getxattr 3", getxattr(path, "user.a", value, 3));
+	did("getxattr 0", getxattr(path, "user.a", NULL, 0));
+	n = did("listxattr", listxattr(path, value, sizeof(value)));
+	saw("names", value, n > 0 ? n : 0);
+	did("llistxattr", llistxattr(path, value, sizeof(value)));
+}
+
 CASE(names)
 {
 	char target[PATH_MAX];
@@ -95,6 +110,7 @@ CASE(names)
 		saw("target", target, length > 0 ? length : 0);
 		did("readlink 3", readlink(path, target, 3));
 		did("opendir", opendir(path) ? 0 : -1);
+		see_xattrs(path);
 	}
 }
 
@@ -155,6 +171,7 @@ CASE(seek)
 
 CASE(fstat)
 {
+	char value[100];
 	static const char *const files[] = { "small", "empty", "large", "dir", "link" };
 	struct stat st;
 	struct statx x;
@@ -172,6 +189,8 @@ CASE(fstat)
 		say("%s\n", strerrorname_np(errno));
 		did("fadvise", posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL));
 		did("fadvise", posix_fadvise(fd, 0, 0, 99));
+		did("fgetxattr", fgetxattr(fd, "user.a", value, sizeof(value)));
+		did("flistxattr", flistxattr(fd, value, sizeof(value)));
 		did("fpathconf", fpathconf(fd, _PC_NAME_MAX));
 		close(fd);
 		did("fstat", fstat(fd, &st));
