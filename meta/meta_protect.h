@@ -28,6 +28,8 @@ must_check int meta_protect(struct meta *m);
 struct meta_copies {
 	uint64_t lost; /* drives, by bits: meta_drive_stat.lost, those of a mount included */
 	bool converts; /* some blocks still have one of two copies: meta_protect() */
+	bool cannot;   /* a superblock could not be written, or roots moved: it rests until
+			* meta_protect() is asked for again */
 };
 struct meta_copies meta_copies(const struct meta *m); /* as they are now */
 

@@ -52,14 +52,21 @@ static wk_cold void tell_lost(struct app_core *core, uint64_t lost)
 static wk_cold void tell_copies(struct app_core *core, const struct meta_copies *now)
 {
 	ASSERT(now->lost == core->copies_told.lost);
-	if (now->converts &&
+	if (now->converts && !core->copies_told.converts &&
 	    !tell(core, "each block of the store gets a second copy: until all have "
 			"two, no drive may be lost"))
 		return;
 	if (!now->converts && core->copies_told.converts &&
 	    !tell(core, "each block of the store has two copies: one drive may be lost"))
 		return;
+	if (now->cannot && !core->copies_told.cannot &&
+	    !tell(core,
+		  "WEKA-314: the store cannot end getting second copies, because a superblock "
+		  "could not be written: check the drives, then type wekactl protect mirror "
+		  "again; until then no drive may be lost"))
+		return;
 	core->copies_told.converts = now->converts;
+	core->copies_told.cannot = now->cannot;
 }
 
 void app_copies_turn(struct app_core *core)
@@ -71,7 +78,8 @@ void app_copies_turn(struct app_core *core)
 		return;
 	now = meta_copies(core->meta);
 	if (likely(now.lost == core->copies_told.lost &&
-		   now.converts == core->copies_told.converts))
+		   now.converts == core->copies_told.converts &&
+		   now.cannot == core->copies_told.cannot))
 		return;
 	if (now.lost != core->copies_told.lost)
 		tell_lost(core, now.lost);

@@ -57,6 +57,9 @@ void ctl_status_rebuild_warn(FILE *to, const json_t *rebuild)
 			"! %s of drive %u cannot be read, and keep it in the store: remove or "
 			"replace the files that wekactl damaged lists\n",
 			ctl_bytes((double)ctl_num(rebuild, NULL, "unreadable_bytes")).s, drive);
+	else if (is(rebuild, "state", "not_written") && is(rebuild, "what", "copies"))
+		fprintf(to, "! all blocks have two copies, but a superblock could not be written: "
+			    "see the log, then type wekactl protect mirror again\n");
 	else if (is(rebuild, "state", "not_written"))
 		fprintf(to,
 			"! drive %u is empty, and cannot be taken out: a superblock could not be "

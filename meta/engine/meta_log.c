@@ -38,6 +38,10 @@
  * (11) In a store of two copies no block is written while the loss of a drive is not recorded: its
  *      records may name data that the drive missed, and a mount would replay them though the drive
  *      is back [test_meta_pair_moves:cut_before_a_loss_is_recorded_leaves_two_copies].
+ * (12) In a store of two copies a zone that is ahead without a second copy is given back when there
+ *      is room for both, and one that converts has not converted before: else the log would go on
+ *      in it when a drive may be lost
+ *      [test_meta_protect:zone_that_the_log_takes_next_has_its_copy_at_the_end].
  */
 #include "meta/engine/meta_fresh.h"
 #include "meta/engine/meta_lend.h"
@@ -178,12 +182,28 @@ static uint32_t blocks_of(uint32_t bytes)
 	return (uint32_t)div_up(sizeof(struct meta_log_disk) + bytes, META__BLOCK);
 }
 
+/* (12) */
+static void leave_single(struct meta *m)
+{
+	struct meta__log *l = m->log;
+	const uint32_t zone = l->ahead[0];
+
+	if (likely(m->copies < 2 || !has_ahead(l) || l->ahead[1] != META__ZONE_NONE) ||
+	    !meta__in_pairs(m) || meta__groups_free(m) <= meta__zones_of_reserve(m) + 1 ||
+	    meta__lend_log_bytes(m) > 0) /* (9) */
+		return;
+	ASSERT(meta__zone_at(m, zone)->state == ZONE_OPEN);
+	l->ahead[0] = META__ZONE_NONE;
+	meta__zone_give_log(m, zone);
+}
+
 /* Opens one zone ahead, within the log's limit.  True: there is one now. */
 static bool zone_ahead(struct meta *m)
 {
 	struct meta__log *l = m->log;
 	int err;
 
+	leave_single(m);
 	if (has_ahead(l) || l->zones_count + 1 > m->zones->geo.log_zones_max)
 		return false;
 	m->zones->log_oldest = l->zones_count ? l->zones[0].order : m->zones->log_order + 1;
@@ -714,27 +734,6 @@ uint64_t meta__log_base(const struct meta *m)
 uint64_t meta__log_epoch(const struct meta *m)
 {
 	return m->log->epoch;
-}
-
-/* Whether one of the copies is on a drive that is dead. */
-static bool on_dead(const struct meta *m, const uint32_t zone[META__LOG_COPIES])
-{
-	bool dead = false;
-
-	for (uint32_t i = 0; i < META__LOG_COPIES; i++)
-		if (zone[i] != META__ZONE_NONE)
-			dead |= m->dead >> META_BADDR_DRIVE(
-						   meta__geo_zone_baddr(&m->zones->geo, zone[i])) &
-				1;
-	return dead;
-}
-
-void meta__log_stat(const struct meta *m, struct meta_statfs *out)
-{
-	const struct log_zone *now = zone_now(m->log);
-
-	out->log_blocks = m->log->blocks_written;
-	out->log_copies = now && now->zone[1] != META__ZONE_NONE && !on_dead(m, now->zone) ? 2 : 1;
 }
 
 uint64_t meta__log_blocks(const struct meta *m)

@@ -312,6 +312,9 @@ void meta__zones_drain(struct meta *m, uint32_t drive)
 	uint64_t blocks = 0, pages = 0;
 
 	ASSERT(drive < z->geo.ndrives);
+	z->drain_zones = 0;
+	if (z->geo.state[drive] == DRIVE_LOST && !meta__in_pairs(m))
+		return; /* no other drive has room for second copies: nothing moves */
 	for (uint32_t i = 0; i < z->geo.zone_count[drive]; i++) {
 		const uint32_t zone = z->geo.zone_base[drive] + i;
 		const struct meta__zone *at = &z->zone[meta__pair_first(m, zone)];

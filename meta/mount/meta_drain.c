@@ -38,7 +38,8 @@
  *      more changes [test_meta_drain:checkpoints_wait_for_roots_that_move].
  *  (4) Drives and zones keep their numbers for ever: the number of a drive that is gone is never
  *      used again [test_meta_drain:what_is_said_of_it_is_not_said_of_one_that_is_added].
- *  (5) At least one drive serves, and the live data fits on those that do when the drain begins
+ *  (5) At least one drive serves, or two while the store converts to two copies, and the live data
+ *      fits on those that do when the drain begins
  *      [test_meta_drain:more_than_the_others_can_hold_is_refused].
  *  (6) Checkpoints are requested only while they win something: a drain that cannot continue (no
  *      room, unreadable blocks) stops, and tries again when something has changed.
@@ -240,8 +241,9 @@ int meta_drive_drain(struct meta *m, uint32_t drive)
 		return err;
 	if (g->state[drive] == DRIVE_DRAINS)
 		return try_again(m);
-	if (g->zones_serving == g->zone_count[drive])
-		return -EPERM;
+	if (g->zones_serving == g->zone_count[drive] ||
+	    (m->converts && g->drives_serving <= m->copies))
+		return -EPERM; /* (5) */
 	if (g->root_zones > META__ROOT_ZONES_MAX &&
 	    (meta__geo_roots_on(g, 0, drive) || meta__geo_roots_on(g, 1, drive)))
 		return -EFBIG;

@@ -31,6 +31,9 @@
  *  (5) A drive that dies while the last set is written, when its own superblocks are, is lost as
  *      soon as the set takes effect
  *      [test_meta_protect:drive_that_dies_while_the_end_is_written_is_lost].
+ *      If the last set cannot be written, all blocks have two copies, and the store still converts:
+ *      it says so, and tries again when asked, or after a mount
+ *      [test_meta_protect:end_that_cannot_be_written_is_told_and_tried_again].
  *  (6) Unused blanks of borrowers lie in lone zones, and come back when it begins
  *      [test_meta_lend:a_store_gets_second_copies_though_shards_are_lent].
  */
@@ -180,7 +183,10 @@ int meta_protect(struct meta *m)
 
 struct meta_copies meta_copies(const struct meta *m)
 {
-	struct meta_copies out = { .converts = m->converts };
+	struct meta_copies out = {
+		.converts = m->converts,
+		.cannot = m->converts && m->boot->drain.cannot,
+	};
 
 	ASSERT(!m->home && !(m->losing & ~m->dead));
 	for (uint64_t left = m->copies > 1 ? m->dead : 0; unlikely(left); left &= left - 1) {
@@ -197,6 +203,8 @@ bool meta__log_in_pairs(const struct meta *m)
 	const struct meta__log *l = m->log;
 
 	ASSERT(l->zones_count <= m->zones->geo.log_zones_max);
+	if (l->ahead[0] != META__ZONE_NONE && l->ahead[1] == META__ZONE_NONE)
+		return false; /* meta_log.c (12) */
 	for (uint32_t i = 0; i < l->zones_count; i++)
 		if (l->zones[i].zone[1] == META__ZONE_NONE)
 			return false;

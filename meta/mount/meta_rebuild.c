@@ -22,7 +22,7 @@ void meta_rebuild_what(const struct meta *m, struct meta_rebuild *out)
 		out->what = !m->losing && m->zones->geo.state[drive] == DRIVE_DRAINS
 				    ? META_REBUILD_DRAIN
 				    : META_REBUILD_LOST;
-	else if (m->mounted && m->copies > 1 && m->zones->lone > 0)
+	else if (m->mounted && m->copies > 1 && (m->zones->lone > 0 || m->converts))
 		out->what = META_REBUILD_COPIES;
 }
 

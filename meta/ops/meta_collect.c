@@ -275,8 +275,10 @@ bool meta__drain_moves(const struct meta *m)
 {
 	const struct meta__collect *c = m->collect;
 
-	return c->zone != META__ZONE_NONE || (c->drain_epoch != m->zones->epoch && drain_may(m)) ||
-	       meta__gc_drains(m);
+	if (c->zone != META__ZONE_NONE || m->gc->victims > 0)
+		return true;
+	return meta__any_leaves(m) &&
+	       ((c->drain_epoch != m->zones->epoch && drain_may(m)) || meta__gc_drains(m));
 }
 
 /* Emptied zones and early leaves wait for a checkpoint, and so do operations that need them. */

@@ -202,6 +202,9 @@ Test(ctl_status, rebuild_that_cannot_go_on_says_what_to_do)
 	page(REBUILD("drain", "not_written", ""), NULL, 0);
 	expect_shown("! drive 2 is empty, and cannot be taken out");
 	free(text);
+	page(REBUILD("copies", "not_written", ""), NULL, 0);
+	expect_shown("! all blocks have two copies, but a superblock could not be written: see");
+	free(text);
 	page(REBUILD("copies", "stalled", ""), NULL, 0);
 	expect_shown("! the rebuild has moved nothing for some time");
 }

@@ -4,6 +4,8 @@
  * the power fails, and when it has ended any drive may be lost.
  */
 #include "meta/meta_protect.h"
+#include "meta/meta_rebuild.h"
+#include "meta/engine/meta_log.h"
 #include "test/unit/meta_pair_store.h"
 
 TestSuite(meta_protect, .timeout = 300);
@@ -292,6 +294,64 @@ Test(meta_protect, superblocks_of_one_set_that_differ_in_copies_are_taken_with_c
 	}
 }
 
+/* As the log takes its next zone when no second drive has room. */
+static uint32_t single_ahead(void)
+{
+	struct meta__log *l = r.m->log;
+
+	while (l->ahead[1] == META__ZONE_NONE)
+		(void)rig_step(&r);
+	meta__zone_give_log(r.m, l->ahead[1]);
+	l->ahead[1] = META__ZONE_NONE;
+	return drive_of(l->ahead[0]);
+}
+
+/* The log must not go on in a zone of one copy when the store says that a drive may be lost. */
+Test(meta_protect, zone_that_the_log_takes_next_has_its_copy_at_the_end)
+{
+	for (uint32_t n = 0; n < 8; n++) {
+		const struct meta__log *l;
+		uint32_t drive;
+
+		of_one_copy(60 + n, 2 + n % 2, true);
+		put_some(40);
+		cr_assert_eq(protect(), 0);
+		l = r.m->log;
+		while (r.m->zones->lone > 1)
+			(void)rig_step(&r);
+		drive = single_ahead();
+		converted();
+		cr_assert(l->ahead[0] == META__ZONE_NONE || l->ahead[1] != META__ZONE_NONE);
+		loses(drive);
+		rig_end(&r);
+	}
+}
+
+/* The other drive alone could never hold two copies; a third one makes it possible. */
+Test(meta_protect, one_of_two_drives_is_not_drained_while_it_converts)
+{
+	uint32_t added;
+
+	of_one_copy(40, 2, true);
+	put_some(60);
+	cr_assert_eq(protect(), 0);
+	cr_assert_eq(meta_drive_drain(r.m, 1), -EPERM);
+	cr_assert(r.m->converts);
+	added = rig_drive(&r, DRIVE_BYTES, true);
+	r.conf.drive[added].replaces = 1;
+	cr_assert_eq(rig_drive_add(&r, added), 0, "%s", meta_error(r.m));
+	cr_assert(stat_of(0).draining);
+	cr_assert_eq(meta_drive_drain(r.m, 1), -EPERM);
+	converted();
+	cr_assert_eq(statfs_now().copies, 2);
+	for (uint32_t turns = 0; turns < 300 && !stat_of(0).gone; turns++)
+		rig_idle(&r);
+	cr_assert(stat_of(0).gone);
+	is_whole();
+	cr_assert_eq(meta_drive_drain(r.m, 1), 0, "afterwards one drive may be left");
+	rig_end(&r);
+}
+
 /* Turns until only the last superblock must still be written for the end, and holds that write. */
 static struct meta_io *held_at_the_end(void)
 {
@@ -337,6 +397,36 @@ Test(meta_protect, drive_that_dies_while_the_end_is_written_is_lost)
 		rig_end(&r);
 	}
 	cr_assert(known > 20, "%llu died before the end", (unsigned long long)known);
+}
+
+/* All blocks have two copies by then; no drive may be lost before the superblocks say so. */
+Test(meta_protect, end_that_cannot_be_written_is_told_and_tried_again)
+{
+	for (uint32_t bad = 0; bad < 3; bad++) {
+		struct meta_rebuild seen;
+
+		of_one_copy(30 + bad, 3, true);
+		put_some(60);
+		cr_assert_eq(protect(), 0);
+		while (!r.m->boot->adding || r.m->boot->next.converts)
+			(void)rig_step(&r);
+		r.bad_supers = 1u << bad;
+		for (uint32_t turns = 0; turns < 20; turns++)
+			rig_idle(&r);
+		put_some(20);
+		cr_assert(r.m->converts && meta_copies(r.m).cannot);
+		meta_rebuild_count(r.m, &seen);
+		cr_assert_eq(seen.what, META_REBUILD_COPIES);
+		cr_assert(seen.cannot && seen.left_blocks == 0);
+		cr_assert(!meta_drive_failed(r.m, bad));
+		r.bad_supers = 0;
+		cr_assert_eq(protect(), 0);
+		converted();
+		cr_assert(!meta_copies(r.m).cannot);
+		is_whole();
+		loses(bad);
+		rig_end(&r);
+	}
 }
 
 /* Its roots have more places than a superblock can name, and both copies are on one drive. */
