@@ -8,6 +8,7 @@
 # make test-guest    the end-to-end tests in a guest with NVMe controllers and an IOMMU; T=tree one
 # make e2e           scripts over the programs  make bench            the tables of bench/RESULTS.md
 # make bench-mount    weka-mount beside a FUSE file system that answers from memory
+# make bench-preload  libweka-preload.so beside weka-mount
 # make bench-instructions   what a read costs in nvme/, and a file that is made or removed: by valgrind
 # make compare       the appliance beside ext4, XFS, NFS, redis: 15 minutes; QUICK=1: 4
 # make bench-guest   the driver on a guest's NVMe controllers, beside a bare doorbell loop
@@ -264,7 +265,7 @@ proof:      deps ; $(Q)BUILD='$(BUILD)' MAKE='$(MAKE)' TEST_LENGTH=proof ./test/
 
 # ---- the rest --------------------------------------------------------------------------
 
-.PHONY: tidy sealed deps demo bench compare bench-guest bench-mount bench-instructions install clean help
+.PHONY: tidy sealed deps demo bench compare bench-guest bench-mount bench-preload bench-instructions install clean help
 tidy: sealed
 	$(run) tidy test/tidy.sh test/rules.sh test/orderings.sh test/messages.sh
 
@@ -304,6 +305,10 @@ bench-guest:
 bench-mount:
 	$(sub) VARIANT=release all $(BUILD)/release/test/tools/fuse_memory
 	$(Q)BUILD='$(BUILD)' ./bench/mount.sh
+
+bench-preload:
+	$(sub) VARIANT=release all $(BUILD)/release/test/tools/read_folder
+	$(Q)BUILD='$(BUILD)' ./bench/preload.sh
 
 bench-instructions:
 	$(sub) VARIANT=release all $(BUILD)/release/test/tools/cores_clock

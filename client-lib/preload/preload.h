@@ -190,6 +190,7 @@ struct preload_path {
 	const char *path;
 	bool is_away;  /* the real call stands in for the appliance */
 	char *outside; /* malloc(): `path`, when it leads out of the directory */
+	int lent;      /* descriptor of the mount's directory, which `dirfd` then is; -1: none */
 };
 
 /* Looks up a path of the program's.  Returns true if the appliance answered: then *err is 0 or
@@ -198,6 +199,9 @@ struct preload_path {
 bool preload_path_enter(struct preload_path *p, int dirfd, const char *path, enum preload_want want,
 			uint32_t flags, int *err);
 void preload_path_leave(struct preload_path *p);
+/* Prepares a real call on a path relative to a directory, which may be served; false: only a mount
+ * could do it, and there is none.  The result must go through preload_path_real(). */
+bool preload_path_lend(struct preload_path *p, int dirfd, const char *path);
 /* Keeps the errno of the real call right: a file that is not there because the appliance is away is
  * EIO, not ENOENT. */
 long preload_path_real(struct preload_path *p, long result);
@@ -240,6 +244,8 @@ void preload_slot_moved(int fd, uint32_t state);
 int preload_slot_last(void);
 /* Descriptors of the library itself, which programs cannot close. */
 int preload_own(int fd);
+/* Only gives it a high number: the next descriptor of the program is the one that it expects. */
+int preload_own_high(int fd);
 bool preload_is_own(int fd);
 void preload_own_closed(int fd);
 

@@ -7,26 +7,28 @@
 #define _GNU_SOURCE
 #include "client-lib/preload/preload_hook.h"
 
-/* Gives the directory to the kernel, if the path is relative to it. */
-static bool is_lost(int dirfd, const char *path)
-{
-	if (dirfd == AT_FDCWD || (path && *path == '/') ||
-	    preload_settle(dirfd, PRELOAD_IDENTITY) == 0)
-		return false;
-	errno = EROFS;
-	return true;
-}
-
 #define CHANGE(name, args, ...)                                                                    \
 	PRELOAD_HOOK int name args                                                                 \
 	{                                                                                          \
-		return is_lost(dirfd, path) ? -1 : REAL->name(__VA_ARGS__);                        \
+		struct preload_path p;                                                             \
+		if (!preload_path_lend(&p, dirfd, path))                                           \
+			return preload_fail(-EROFS);                                               \
+		dirfd = p.dirfd;                                                                   \
+		return (int)preload_path_real(&p, REAL->name(__VA_ARGS__));                        \
 	}
 #define CHANGE_TWO(name, args, ...)                                                                \
 	PRELOAD_HOOK int name args                                                                 \
 	{                                                                                          \
-		return is_lost(dirfd, path) || is_lost(to_dirfd, to) ? -1                          \
-								     : REAL->name(__VA_ARGS__);    \
+		struct preload_path p, p2;                                                         \
+		int result = -1;                                                                   \
+		if (preload_path_lend(&p, dirfd, path) && preload_path_lend(&p2, to_dirfd, to)) {  \
+			dirfd = p.dirfd;                                                           \
+			to_dirfd = p2.dirfd;                                                       \
+			result = (int)preload_path_real(&p2, REAL->name(__VA_ARGS__));             \
+		} else {                                                                           \
+			errno = EROFS;                                                             \
+		}                                                                                  \
+		return (int)preload_path_real(&p, result);                                         \
 	}
 
 /* clang-format off */

@@ -46,10 +46,14 @@ EXEC(fexecve, (int fd, char *const argv[], char *const env[]), fd, argv, env)
 PRELOAD_HOOK int execveat(int dirfd, const char *path, char *const argv[], char *const env[],
 			  int flags)
 {
+	struct preload_path p;
+
 	preload_settle_all(true);
-	if (path && *path != '/' && preload_settle(dirfd, PRELOAD_IDENTITY) != 0)
+	if (preload_settle(dirfd, PRELOAD_CONTENT) != 0 && (flags & AT_EMPTY_PATH))
 		return -1;
-	return REAL->execveat(dirfd, path, argv, env, flags);
+	if (!preload_path_lend(&p, dirfd, path))
+		return preload_fail(-ENOENT);
+	return (int)preload_path_real(&p, REAL->execveat(p.dirfd, path, argv, env, flags));
 }
 
 PRELOAD_HOOK int execv(const char *path, char *const argv[])

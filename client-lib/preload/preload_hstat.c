@@ -209,7 +209,7 @@ static int access_at(int dirfd, const char *path, int mode, int flags)
 		return preload_fail(err);
 	if (!(mode & W_OK))
 		return 0;
-	if (*path != '/' && preload_settle(dirfd, PRELOAD_IDENTITY) != 0)
+	if (!preload_path_lend(&p, dirfd, path))
 		return preload_fail(-EROFS);
 	return access_real(&p, mode, flags, true);
 }

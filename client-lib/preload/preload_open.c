@@ -112,9 +112,9 @@ int preload_open(int dirfd, const char *path, int flags, unsigned open_mode)
 	int err, fd;
 
 	if ((flags & (O_ACCMODE | CREATES)) != O_RDONLY) {
-		if (path && *path != '/' && preload_settle(dirfd, PRELOAD_IDENTITY) != 0)
+		if (!preload_path_lend(&p, dirfd, path))
 			return preload_fail(-EROFS);
-		return REAL->openat(dirfd, path, flags, open_mode);
+		return (int)preload_path_real(&p, REAL->openat(p.dirfd, path, flags, open_mode));
 	}
 	if (!preload_path_enter(&p, dirfd, path, flags & O_DIRECTORY ? PRELOAD_STAT : PRELOAD_READ,
 				flags & O_NOFOLLOW ? PRELOAD_NOFOLLOW : 0, &err))

@@ -37,6 +37,21 @@ static bool match_cwd(char *rest, const char *path)
 	       match(rest, cwd);
 }
 
+/* Returns the file of a served directory, if the path is relative to it. */
+static const struct preload_file *base_of(int dirfd, const char *path)
+{
+	const struct preload_file *base;
+
+	if (dirfd == AT_FDCWD || (path && *path == '/'))
+		return NULL;
+	base = preload_slot_get(dirfd, PRELOAD_SERVED);
+	if (base && base->kind != PRELOAD_DIR) {
+		preload_slot_put(dirfd);
+		base = NULL;
+	}
+	return base;
+}
+
 /* Returns true if the appliance has to be asked. */
 static bool is_ours(int dirfd, const char *path, const struct preload_file **base)
 {
@@ -49,11 +64,7 @@ static bool is_ours(int dirfd, const char *path, const struct preload_file **bas
 		return match(NULL, path);
 	if (dirfd == AT_FDCWD)
 		return match_cwd(NULL, path);
-	*base = preload_slot_get(dirfd, PRELOAD_SERVED);
-	if (*base && (*base)->kind != PRELOAD_DIR) {
-		preload_slot_put(dirfd);
-		*base = NULL;
-	}
+	*base = base_of(dirfd, path);
 	return *base;
 }
 
@@ -87,11 +98,32 @@ static void begin(struct preload_walk *w, const char *path, const struct preload
 		memcpy(w->rest, path, strlen(path) + 1);
 }
 
-/* The real call needs a real directory. */
-static void settle_dir(struct preload_path *p, const struct preload_file *base)
+/* The real call needs a real directory: the mount's.  The served one stays. */
+static bool lend(struct preload_path *p, const struct preload_file *base)
 {
-	if (base && preload_settle(p->dirfd, PRELOAD_IDENTITY) != 0)
-		p->is_away = true;
+	if (!base)
+		return true;
+	p->lent = preload_own_high(preload_settle_own(base, O_PATH | O_DIRECTORY));
+	if (p->lent >= 0)
+		p->dirfd = p->lent;
+	return p->lent >= 0;
+}
+
+static struct preload_path plain(int dirfd, const char *path)
+{
+	return (struct preload_path){ .dirfd = dirfd, .path = path, .lent = -1 };
+}
+
+bool preload_path_lend(struct preload_path *p, int dirfd, const char *path)
+{
+	const struct preload_file *base = base_of(dirfd, path);
+	bool is_good;
+
+	*p = plain(dirfd, path);
+	is_good = lend(p, base);
+	if (base)
+		preload_slot_put(dirfd);
+	return is_good;
 }
 
 bool preload_path_enter(struct preload_path *p, int dirfd, const char *path, enum preload_want want,
@@ -100,26 +132,24 @@ bool preload_path_enter(struct preload_path *p, int dirfd, const char *path, enu
 	const struct preload_file *base;
 	int found;
 
-	*p = (struct preload_path){ .dirfd = dirfd, .path = path };
+	*p = plain(dirfd, path);
 	if (likely(!is_ours(dirfd, path, &base)))
 		return false;
 	p->s = preload_session_enter(&p->is_away);
 	if (p->s)
 		begin(&p->s->walk, path, base);
-	if (base)
-		preload_slot_put(dirfd);
 	found = p->s ? preload_walk(p->s, want, flags) : PRELOAD_PASS;
 	*err = found;
-	if (found <= 0)
-		return true; /* (1) */
 	p->is_away = p->is_away || found == PRELOAD_AWAY;
 	if (found == PRELOAD_OUTSIDE)
 		p->path = p->outside = strdup(p->s->walk.spare);
-	if (p->s)
+	if (found > 0 && p->s)
 		preload_path_leave(p);
-	if (found != PRELOAD_OUTSIDE)
-		settle_dir(p, base);
-	return false;
+	if (found > 0 && found != PRELOAD_OUTSIDE && !lend(p, base))
+		p->is_away = true;
+	if (base)
+		preload_slot_put(dirfd);
+	return found <= 0; /* (1) */
 }
 
 void preload_path_leave(struct preload_path *p)
@@ -135,6 +165,8 @@ long preload_path_real(struct preload_path *p, long result)
 
 	free(p->outside);
 	p->outside = NULL;
+	if (p->lent >= 0)
+		(void)REAL->close(p->lent);
 	if (result < 0 && p->is_away && (err == ENOENT || err == ENOTDIR) && !preload_is_mounted())
 		errno = EIO;
 	else

@@ -223,18 +223,23 @@ void preload_slot_moved(int fd, uint32_t state)
 
 /* ---- the library's own --------------------------------------------------------------------- */
 
+int preload_own_high(int fd)
+{
+	const int high = fd < 0 ? -1 : REAL->fcntl(fd, F_DUPFD_CLOEXEC, preload_own_first());
+
+	if (high < 0)
+		return fd;
+	(void)REAL->close(fd);
+	return high;
+}
+
 int preload_own(int fd)
 {
 	struct slot *s;
-	int high;
 
 	if (fd < 0)
 		return fd;
-	high = REAL->fcntl(fd, F_DUPFD_CLOEXEC, preload_own_first());
-	if (high >= 0) {
-		(void)REAL->close(fd);
-		fd = high;
-	}
+	fd = preload_own_high(fd);
 	s = slot_of(fd);
 	preload_slot_drop(fd);
 	if (s)
