@@ -469,7 +469,7 @@ int app_drives_sort_without(struct nvme_drive **drive, char (*name)[APP_CONF_TEX
 		return err;
 	find_lost(found, *count);
 	drop_gone(drive, name, found, count, *missing->allow || may_be_lost(found, *count));
-	missing->copies = newest_set(found, *count) ? newest_set(found, *count)->copies : 1;
+	app_missing_count(missing, newest_set(found, *count));
 	for (uint32_t i = 0; i < *count && !err; i++)
 		if (found[i].kind == APP_FOUND_STORE)
 			err = app_drive_prove(drive[i], &found[i]);

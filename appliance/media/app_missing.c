@@ -137,21 +137,52 @@ bool app_missing_puts_off(struct app_missing *missing, struct app_conf *conf, ui
 {
 	ASSERT(err < 0 && at < conf->ndrives);
 	app_missing_way_out(missing, conf, at, why);
-	if (missing->put_off || conf->ndrives == 1 || *missing->allow)
+	if (missing->put_offs == META_DRIVES_MAX || conf->ndrives == 1 || *missing->allow)
 		return false;
-	missing->put_off = err;
-	memcpy(missing->put_off_why, why, sizeof(missing->put_off_why));
+	missing->put_off[missing->put_offs].err = err;
+	app_drive_name(conf->drive[at], missing->put_off[missing->put_offs].name);
+	memcpy(missing->put_off[missing->put_offs++].why, why, APP_CONF_WHY);
 	conf->ndrives--;
 	memmove(conf->drive[at], conf->drive[at + 1],
 		(conf->ndrives - at) * sizeof(conf->drive[0]));
 	return true;
 }
 
+/* The store has given up the drive of this name, and has no other one of it. */
+static bool is_given_up(const struct meta_set *set, const char *name)
+{
+	bool given_up = false;
+
+	ASSERT(!set || set->ndrives <= META_DRIVES_MAX);
+	for (uint32_t d = 0; set && d < set->ndrives; d++) {
+		if (strcmp(set->name[d], name) != 0)
+			continue;
+		if (!set->gone[d] && !set->lost[d])
+			return false;
+		given_up = true;
+	}
+	return given_up;
+}
+
+void app_missing_count(struct app_missing *missing, const struct meta_set *set)
+{
+	ASSERT(missing->put_offs <= META_DRIVES_MAX);
+	missing->copies = set ? set->copies : 1;
+	missing->needed = 0;
+	for (uint32_t i = missing->put_offs; i-- > 0;) {
+		if (is_given_up(set, missing->put_off[i].name))
+			continue;
+		missing->needed++;
+		missing->first = i;
+	}
+}
+
 int app_missing_put_off(const struct app_missing *missing, int err, char *why)
 {
-	ASSERT(missing->put_off <= 0 && err <= 0);
-	if (missing->put_off == 0 || (err == 0 && missing->copies > 1))
+	ASSERT(missing->needed <= missing->put_offs && err <= 0);
+	if (missing->put_offs == 0 || (missing->copies > 0 && missing->needed == 0) ||
+	    (err == 0 && missing->needed < missing->copies))
 		return err;
-	memcpy(why, missing->put_off_why, sizeof(missing->put_off_why));
-	return missing->put_off;
+	memcpy(why, missing->put_off[missing->first].why, APP_CONF_WHY);
+	return missing->put_off[missing->first].err;
 }

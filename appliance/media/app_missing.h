@@ -17,9 +17,15 @@ struct app_missing {
 	uint64_t nblocks;
 	char name[META_DRIVE_NAME]; /* as the store keeps it; "": it has none */
 	bool left_out;              /* a drive of the configuration could not be opened */
-	int put_off;                /* a drive could not be opened: why; 0: all were, and: */
-	char put_off_why[APP_CONF_WHY];
-	uint32_t copies; /* of each block in the store: with 2 it serves without one */
+	uint32_t copies;            /* of each block in the store: with 2 it serves without one */
+	struct {                    /* drives of the configuration that could not be opened */
+		int err;
+		char name[META_DRIVE_NAME];
+		char why[APP_CONF_WHY];
+	} put_off[META_DRIVES_MAX];
+	uint32_t put_offs;
+	uint32_t needed; /* ... of these, that the store has not given up; the first is: */
+	uint32_t first;
 };
 
 /**
@@ -40,9 +46,12 @@ must_check bool app_missing_leaves_out(struct app_missing *missing, struct app_c
 
 /* Drive `at` of the configuration cannot be opened, for the reason in err and `why` (APP_CONF_WHY).
  * The others decide whether the store can do without it: it is removed from *conf.  Returns false,
- * with the way out in `why`, if there are no others, or another drive was put off before. */
+ * with the way out in `why`, if there are no others. */
 must_check bool app_missing_puts_off(struct app_missing *missing, struct app_conf *conf,
 				     uint32_t at, int err, char *why);
+/* The others say what the store has: the drives that were put off count, but for those that are
+ * gone or lost.  set NULL: they are of no store. */
+void app_missing_count(struct app_missing *missing, const struct meta_set *set);
 /* When the others have been looked at, with this result: returns it, or why the store does need the
  * drive that could not be opened. */
 must_check int app_missing_put_off(const struct app_missing *missing, int err, char *why);

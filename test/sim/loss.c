@@ -2,7 +2,7 @@
 /*
  * Stores of two copies lose one drive after the other, at random writes, alone or together with
  * the power, while files change, checkpoints run, zones are collected, and drives are added,
- * drained and rebuilt.
+ * drained, replaced and rebuilt.
  *
  *   changes, an errand --> a drive fails --> perhaps a mount: it is away, old, wiped or still dead
  *        ^                                                      |
@@ -11,6 +11,9 @@
  *   - what was acknowledged, or seen, is there; any other change whole or not at all
  *   - as long as a drive serves, and only one has failed, the store takes changes
  *   - after each loss, power cuts meanwhile included, the store has two copies of everything again
+ *
+ * Some stores keep room for the rebuild of a drive, and some move blocks at a pace, which may be
+ * none while files change.
  *
  * Every fourth store begins with one copy, and gets the second ones while files change and the
  * power fails (meta_protect.h).  Its first drive is lost after that.
@@ -23,6 +26,7 @@
 #include "base/num.h"
 #include "meta/engine/meta_pair.h"
 #include "meta/meta_protect.h"
+#include "meta/meta_rebuild.h"
 #include "meta/ops/meta_gc.h"
 
 #include <errno.h>
@@ -39,11 +43,11 @@
 
 enum how { DIES, WRITES_FAIL, READS_FAIL, MISSING, HOWS };
 enum after { AWAY, STALE, WIPED, STILL, AFTERS }; /* what a mount finds */
-enum errand { NOTHING, DRAIN, ADD, ERRANDS };
+enum errand { NOTHING, DRAIN, ADD, REPLACE, ERRANDS };
 
 static const char *const how_name[] = { "dies", "writes fail", "reads fail", "is missing" };
 static const char *const after_name[] = { "away", "stale", "wiped", "still dead" };
-static const char *const errand_name[] = { "nothing", "drain", "add" };
+static const char *const errand_name[] = { "nothing", "drain", "add", "replace" };
 
 static struct rig r;
 static struct loss_model model;
@@ -63,12 +67,13 @@ static struct {
 	uint32_t others; /* that served when it failed */
 	uint32_t drains;
 	bool struck;
+	bool paced; /* what moves rests now and then */
 } life;
 
 static struct {
 	uint64_t lives, losses, by[HOWS], after[AFTERS], errands[ERRANDS];
 	uint64_t changes, lost, gone, mounts, cuts, alone, full, ckpt, collecting, cuts_rebuilding;
-	uint64_t converted, cuts_converting;
+	uint64_t converted, cuts_converting, spared, rests;
 } seen;
 
 static void say_where(const char *what)
@@ -180,7 +185,7 @@ static void what_comes_back(void)
 /* One of two that is left cannot know what it missed, and must be told. */
 static bool is_refused_alone(int err)
 {
-	const uint32_t others = life.others - (life.errand == DRAIN);
+	const uint32_t others = life.others - (life.errand == DRAIN || life.errand == REPLACE);
 
 	return err == -ENODEV && others < 2 && !r.conf.drive[life.victim].missing;
 }
@@ -271,10 +276,19 @@ static void spare(void)
 	life.size[life.spare] = size;
 }
 
+/* The errand brings a drive. */
+static bool brings(void)
+{
+	return life.errand == ADD || life.errand == REPLACE;
+}
+
 /* Another change of the set is not over yet. */
 static int start(void)
 {
 	int err = -EBUSY;
+
+	if (brings())
+		r.conf.drive[life.spare].replaces = life.errand == REPLACE ? life.drains + 1 : 0;
 
 	for (uint32_t n = 0; err == -EBUSY && n < TURNS_MAX; n++) {
 		if (n > 0)
@@ -282,6 +296,8 @@ static int start(void)
 		err = life.errand == DRAIN ? meta_drive_drain(r.m, life.drains)
 					   : meta_drive_add(r.m, &r.conf.drive[life.spare]);
 	}
+	if (brings())
+		r.conf.drive[life.spare].replaces = 0; /* a mount is not told of it again */
 	return err;
 }
 
@@ -289,16 +305,14 @@ static bool begin(void)
 {
 	int err = 0;
 
-	if (life.errand == DRAIN) {
+	if (life.errand == DRAIN || life.errand == REPLACE)
 		life.drains = any_serving();
+	if (life.errand != NOTHING)
 		err = start();
-		if (err == -ENOSPC || err == -EPERM || err == -EFBIG) {
-			life.errand = NOTHING;
-			err = 0;
-		}
+	if (life.errand != ADD && (err == -ENOSPC || err == -EPERM || err == -EFBIG)) {
+		life.errand = NOTHING;
+		err = 0;
 	}
-	if (life.errand == ADD)
-		err = start();
 	seen.errands[life.errand]++;
 	if (err)
 		(void)sim_wrong("%d", err);
@@ -331,12 +345,12 @@ static void choose(void)
 	life.errand = (enum errand)rand_below(&rnd, ERRANDS);
 	life.drains = NOBODY;
 	life.struck = false;
-	if ((life.errand == ADD && !room) || (life.errand == DRAIN && serving() < 3))
+	if ((brings() && !room) || (life.errand == DRAIN && serving() < 3))
 		life.errand = NOTHING;
-	if (life.errand == ADD)
+	if (brings())
 		spare();
 	life.victim = any_serving();
-	if (life.errand == ADD && life.how == DIES && rand_below(&rnd, 4) == 0)
+	if (brings() && life.how == DIES && rand_below(&rnd, 4) == 0)
 		life.victim = life.spare;
 	life.others = serving() - (life.victim != life.spare);
 	say_where("an assertion");
@@ -367,9 +381,22 @@ static void struck(void)
 	seen.collecting += meta__collect_busy(r.m);
 }
 
+/* Blocks that leave a drive, or get their second copies, rest, or move at some pace. */
+static void pace(void)
+{
+	const bool rests = rand_below(&rnd, 2);
+
+	if (!life.paced || rand_below(&rnd, 4))
+		return;
+	meta_rebuild_pace(r.m, 1 + (uint32_t)rand_below(&rnd, 4),
+			  rests ? 0 : (int64_t)rand_below(&rnd, 64));
+	seen.rests += rests;
+}
+
 static bool work(uint32_t changes)
 {
 	for (uint32_t n = 0; n < changes && !r.cut && meta_health(r.m) == 0; n++) {
+		pace();
 		if (!loss_change(&model))
 			return failed("answer");
 		struck();
@@ -407,7 +434,7 @@ static bool survive(void)
 
 	if (!r.cut && meta_health(r.m))
 		return failed("it takes no more changes");
-	if (life.errand == ADD && on)
+	if (brings() && on)
 		added();
 	if (!r.cut && !is_there("after the loss"))
 		return false;
@@ -445,6 +472,7 @@ static bool cut_meanwhile(void)
 
 static void turn_until_settled(void)
 {
+	meta_rebuild_pace(r.m, UINT32_MAX, META_PACE_FREE);
 	for (uint32_t n = 0; n < TURNS_MAX && !is_settled() && meta_health(r.m) == 0; n++)
 		rig_idle(&r);
 }
@@ -582,6 +610,10 @@ static bool format(void)
 		r.conf.drive[d].volatile_cache = cache || rand_below(&rnd, 3) == 0;
 	r.copied = life.seed % 4 != 0;
 	r.conf.copies = r.copied ? 2 : 1;
+	if (rand_below(&rnd, 4) == 0)
+		r.conf.spare_drives = rand_below(&rnd, 2) ? 1 : META_SPARE_AUTO;
+	seen.spared += r.conf.spare_drives > 0;
+	life.paced = rand_below(&rnd, 3) == 0;
 	r.cut_garbles = rand_below(&rnd, 2);
 	return rig_format(&r) == 0 ? true : failed("format");
 }
@@ -625,6 +657,8 @@ static bool converts(bool *good)
 			return *good = failed("two copies are refused");
 		if (!work((uint32_t)rand_below(&rnd, 20)))
 			return *good = false;
+		if (!r.cut)
+			meta_rebuild_pace(r.m, UINT32_MAX, META_PACE_FREE);
 		rig_idle(&r);
 		r.cut_at = 0;
 		if (r.cut && !cut_converting())
@@ -676,8 +710,8 @@ static bool has_happened(void)
 	for (uint32_t i = 0; i < ERRANDS; i++)
 		if (!seen.errands[i])
 			return false;
-	return seen.lost && seen.ckpt && seen.collecting && seen.alone && seen.cuts_rebuilding &&
-	       seen.converted && seen.cuts_converting;
+	return seen.lost && seen.spared && seen.rests && seen.ckpt && seen.collecting &&
+	       seen.alone && seen.cuts_rebuilding && seen.converted && seen.cuts_converting;
 }
 
 int main(int argc, char **argv)
@@ -693,15 +727,18 @@ int main(int argc, char **argv)
 			return 1;
 	printf("ok loss: %llu stores, %llu losses (%llu drives left), %llu mounts, %llu cuts, "
 	       "%llu of them while it was rebuilt, %llu times alone, %llu full; "
-	       "%llu converted, with %llu cuts; "
+	       "%llu converted, with %llu cuts; %llu replaced; %llu stores with a spare drive, "
+	       "%llu rests; "
 	       "%llu during checkpoints, %llu during collection; %llu changes; %.0f s\n",
 	       (unsigned long long)seen.lives, (unsigned long long)seen.losses,
 	       (unsigned long long)seen.lost, (unsigned long long)seen.mounts,
 	       (unsigned long long)seen.cuts, (unsigned long long)seen.cuts_rebuilding,
 	       (unsigned long long)seen.alone, (unsigned long long)seen.full,
 	       (unsigned long long)seen.converted, (unsigned long long)seen.cuts_converting,
-	       (unsigned long long)seen.ckpt, (unsigned long long)seen.collecting,
-	       (unsigned long long)seen.changes, (double)(clock_now_ns() - begin_ns) / 1e9);
+	       (unsigned long long)seen.errands[REPLACE], (unsigned long long)seen.spared,
+	       (unsigned long long)seen.rests, (unsigned long long)seen.ckpt,
+	       (unsigned long long)seen.collecting, (unsigned long long)seen.changes,
+	       (double)(clock_now_ns() - begin_ns) / 1e9);
 	if (args.count >= 200 && !has_happened())
 		return failed("what this is about has not happened") ? 0 : 1;
 	return 0;

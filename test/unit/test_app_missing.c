@@ -112,3 +112,42 @@ Test(app_missing, what_is_no_drive_is_known_without_one)
 	for (uint32_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
 		cr_assert(!app_conf_drive_named(bad[i]), "%s", bad[i]);
 }
+
+/* ---- drives that cannot be opened ---------------------------------------------------------- */
+
+/* These of the configuration's four, by bits: what the start says then. */
+static int without(uint32_t closed, uint32_t copies)
+{
+	static struct app_missing missing;
+	static struct app_conf conf;
+	static char line[APP_CONF_WHY];
+
+	missing = (struct app_missing){ .allow = "" };
+	conf.ndrives = 0;
+	for (uint32_t d = 0; d < DRIVES; d++)
+		(void)snprintf(conf.drive[conf.ndrives++], sizeof(conf.drive[0]),
+			       "file:/a/directory/of/a/long/name/d%u", d);
+	for (uint32_t d = DRIVES; d-- > 0;) {
+		(void)snprintf(line, sizeof(line), "d%u cannot be opened", d);
+		if (closed >> d & 1)
+			cr_assert(app_missing_puts_off(&missing, &conf, d, -ENOENT, line));
+	}
+	set.copies = copies;
+	app_missing_count(&missing, &set);
+	*line = '\0';
+	return app_missing_put_off(&missing, 0, line);
+}
+
+Test(app_missing, one_of_two_copies_may_stay_closed_and_drives_that_are_gone_do_not_count)
+{
+	cr_assert_eq(without(1u << 2, 2), 0);
+	cr_assert_eq(without(1u << 2 | 1u << 1, 2), -ENOENT);
+	cr_assert_eq(without(1u << 2, 1), -ENOENT);
+	set.gone[2] = true;
+	cr_assert_eq(without(1u << 2, 1), 0, "nothing is there");
+	cr_assert_eq(without(1u << 2 | 1u << 1, 2), 0);
+	cr_assert_eq(without(1u << 2 | 1u << 1, 1), -ENOENT);
+	cr_assert_eq(without(1u << 2 | 1u << 1 | 1u << 0, 2), -ENOENT);
+	memcpy(set.name[3], set.name[2], sizeof(set.name[3])); /* it was added again */
+	cr_assert_eq(without(1u << 2, 1), -ENOENT);
+}
