@@ -9,10 +9,10 @@
  *
  * A path is matched as text (preload_match.c), resolved component by component (preload_walk.c)
  * with one round trip (preload_ask.c) by this thread's session (preload_session.c).  An open file
- * has a real descriptor, which is reserved: O_PATH of /dev/null, so that a call that the library
- * does not know gets EBADF and never wrong bytes.  A table says which descriptors these are
- * (preload_slot.c). Before a call that only the kernel can serve, the descriptor becomes a file of
- * the kernel (preload_settle.c).
+ * has a real descriptor, which is reserved: O_PATH of a symlink, so that a call that the library
+ * does not know gets EBADF, or ELOOP, and never wrong bytes.  A table says which descriptors these
+ * are (preload_slot.c). Before a call that only the kernel can serve, the descriptor becomes a file
+ * of the kernel (preload_settle.c).
  *
  * The hooks are in preload_h*.c; all of them, and only they, are exported (libweka-preload.map).
  */
@@ -159,6 +159,10 @@ int preload_ask_target(struct preload_session *s, const struct weka_ref *ref, ch
 int preload_ask_list(struct preload_session *s, const struct weka_handle *dir,
 		     struct weka_cookie *cookie, struct weka_entry *entries, uint32_t entries_max,
 		     uint32_t *count, bool *at_end);
+/* Looks whether a path of the appliance's still is the file `ino`, and gets this session's
+ * handle for it: a handle of a key that is confined to a subtree is good in one session only. */
+int preload_ask_again(struct preload_session *s, const char *path, uint64_t ino,
+		      struct weka_handle *handle);
 int preload_ask_handle(struct preload_session *s, const struct weka_handle *handle,
 		       struct weka_attr *attr);
 int64_t preload_ask_bytes(struct preload_session *s, const struct weka_handle *handle, void *bytes,
@@ -259,6 +263,8 @@ enum preload_settle {
 /* Makes a descriptor a file of the kernel.  Returns 0 also for any other descriptor; -1 and
  * errno. */
 int preload_settle(int fd, enum preload_settle how);
+/* The same for the descriptor that a path such as /dev/fd/5 names. */
+void preload_settle_named(const char *path);
 /* The same for all; only those that exec() keeps, if told so. */
 void preload_settle_all(bool kept_only);
 /* Returns a new descriptor of a copy in memory. */

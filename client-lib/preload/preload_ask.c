@@ -161,7 +161,7 @@ static bool is_doubtful(const struct preload_session *s, uint32_t from)
 }
 
 /* Reads again, in the state of the attributes; if that has passed, begins again. */
-static int ask_again(struct preload_session *s, uint32_t from)
+static int ask_newer(struct preload_session *s, uint32_t from)
 {
 	int err = 0;
 
@@ -188,7 +188,7 @@ int preload_ask(struct preload_session *s, uint32_t from, enum preload_want want
 	ASSERT(from <= s->walk.depth);
 	err = ask_once(s, from, want);
 	if (!err && want == PRELOAD_READ && is_doubtful(s, from))
-		err = ask_again(s, from); /* (2) */
+		err = ask_newer(s, from); /* (2) */
 	return ended(s, err);
 }
 
@@ -227,6 +227,31 @@ int preload_ask_list(struct preload_session *s, const struct weka_handle *dir,
 		err = s->req[0].status;
 	*count = err ? 0 : s->req[0].count;
 	*at_end = err || s->req[0].length_bytes == 0 || *count == 0;
+	return ended(s, err);
+}
+
+int preload_ask_again(struct preload_session *s, const char *path, uint64_t ino,
+		      struct weka_handle *handle)
+{
+	const char *root = preload_setup.args.root;
+	const struct weka_stat_item *item = &s->item[0];
+	int err;
+
+	if (!preload_join(s->walk.text, root, strlen(root), path + (*path == '/')))
+		return -ENAMETOOLONG;
+	windows(s);
+	s->item[0] = (struct weka_stat_item){
+		.ref = { .by = WEKA_BY_PATH, .flags = WEKA_NOFOLLOW, .name = s->walk.text },
+	};
+	err = WEKA->weka_submit_stat(s->client, &s->req[0], s->item, 1, NULL);
+	if (!err)
+		err = await(s, 1);
+	if (!err)
+		err = s->req[0].status ? s->req[0].status : item->status;
+	if (!err && item->attr.ino != ino)
+		err = -ESTALE;
+	if (!err)
+		*handle = item->attr.handle;
 	return ended(s, err);
 }
 

@@ -29,6 +29,7 @@ struct preload_dir {
 	uint64_t magic;
 	int fd;                    /* -1: none yet */
 	struct preload_file *file; /* for dirfd(); NULL: the table has it */
+	char *path;                /* below the appliance's root */
 	struct weka_handle handle;
 	uint64_t ino;
 	uint64_t number; /* of the next entry */
@@ -50,17 +51,19 @@ static struct preload_dir *ours(DIR *dir)
 
 /* ---- opened ---------------------------------------------------------------------------------- */
 
-static DIR *dir_make(const struct weka_attr *attr, int fd, struct preload_file *file)
+static DIR *dir_make(const struct preload_file *file, int fd)
 {
 	struct preload_dir *d = malloc(sizeof(*d));
+	char *path = strdup(file->path);
 
-	if (!d) {
-		free(file);
+	if (!d || !path) {
+		free(d);
+		free(path);
 		return NULL;
 	}
-	*d = (struct preload_dir){ .magic = MAGIC, .fd = fd, .file = file };
-	d->handle = attr->handle;
-	d->ino = attr->ino;
+	*d = (struct preload_dir){ .magic = MAGIC, .fd = fd, .path = path };
+	d->handle = file->attr.handle;
+	d->ino = file->attr.ino;
 	d->first = DOTS;
 	return (DIR *)(void *)d;
 }
@@ -83,6 +86,7 @@ static struct preload_file *dir_file(const struct preload_walk *w)
 
 PRELOAD_HOOK DIR *opendir(const char *path)
 {
+	struct preload_file *file = NULL;
 	struct preload_path p;
 	DIR *dir;
 	int err;
@@ -96,8 +100,14 @@ PRELOAD_HOOK DIR *opendir(const char *path)
 		err = -ENOTDIR;
 	if (!err && !preload_walk_may(p.s, R_OK))
 		err = -EACCES;
-	dir = err ? NULL : dir_make(&p.s->walk.attr, -1, dir_file(&p.s->walk));
+	if (!err)
+		file = dir_file(&p.s->walk);
 	preload_path_leave(&p);
+	dir = file ? dir_make(file, -1) : NULL;
+	if (dir)
+		ours(dir)->file = file;
+	else
+		free(file);
 	if (!dir)
 		(void)preload_fail(err ? err : -ENOMEM);
 	return dir;
@@ -111,7 +121,7 @@ PRELOAD_HOOK DIR *fdopendir(int fd)
 	if (!file)
 		return REAL->fdopendir(fd);
 	if (file->kind == PRELOAD_DIR)
-		dir = dir_make(&file->attr, fd, NULL);
+		dir = dir_make(file, fd);
 	if (!dir)
 		errno = file->kind == PRELOAD_DIR ? ENOMEM : ENOTDIR;
 	preload_slot_put(fd);
@@ -151,6 +161,7 @@ PRELOAD_HOOK int closedir(DIR *dir)
 	result = d->fd >= 0 ? close(d->fd) : 0;
 	d->magic = 0;
 	free(d->file);
+	free(d->path);
 	free(d);
 	return result;
 }
@@ -184,6 +195,9 @@ static int fetch(struct preload_dir *d)
 		return -EIO;
 	d->first += d->count;
 	err = preload_ask_list(s, &d->handle, &d->cookie, d->entry, ENTRIES, &d->count, &d->at_end);
+	if (err == -ESTALE && preload_ask_again(s, d->path, d->ino, &d->handle) == 0)
+		err = preload_ask_list(s, &d->handle, &d->cookie, d->entry, ENTRIES, &d->count,
+				       &d->at_end);
 	if (!err)
 		keep_names(d);
 	preload_session_leave(s);

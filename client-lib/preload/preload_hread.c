@@ -23,11 +23,14 @@ static int64_t read_handle(const struct preload_file *file, void *bytes, size_t 
 {
 	bool is_away;
 	struct preload_session *s = preload_session_enter(&is_away);
+	struct weka_handle handle;
 	int64_t got;
 
 	if (!s)
 		return -EIO;
 	got = preload_ask_bytes(s, &file->attr.handle, bytes, length, at);
+	if (got == -ESTALE && preload_ask_again(s, file->path, file->attr.ino, &handle) == 0)
+		got = preload_ask_bytes(s, &handle, bytes, length, at);
 	preload_session_leave(s);
 	return got < 0 && preload_is_away((int)got) ? -EIO : got;
 }

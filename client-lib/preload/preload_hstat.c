@@ -10,12 +10,16 @@
 
 /* ---- stat() --------------------------------------------------------------------------------- */
 
+#define FLAGS (AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_EMPTY_PATH)
+
 static int stat_at(int dirfd, const char *path, struct stat *st, int flags)
 {
 	struct preload_path p;
 	struct weka_attr attr;
 	int err;
 
+	if (flags & ~FLAGS)
+		return preload_fail(-EINVAL);
 	if ((flags & AT_EMPTY_PATH) && path && !*path) {
 		if (!preload_stat_fd(dirfd, &attr))
 			return REAL->fstatat(dirfd, path, st, flags);
@@ -164,6 +168,8 @@ PRELOAD_HOOK int statx(int dirfd, const char *path, int flags, unsigned mask, st
 	struct weka_attr attr;
 	int err;
 
+	if (flags & ~(FLAGS | AT_STATX_SYNC_TYPE))
+		return preload_fail(-EINVAL);
 	if ((flags & AT_EMPTY_PATH) && path && !*path && preload_stat_fd(dirfd, &attr)) {
 		statx_fill(x, &attr);
 		return 0;
@@ -241,6 +247,10 @@ PRELOAD_HOOK ssize_t readlinkat(int dirfd, const char *path, char *to, size_t si
 	struct preload_path p;
 	int err, bytes = 0;
 
+	if (path && !*path && preload_slot_get(dirfd, PRELOAD_SERVED)) {
+		preload_slot_put(dirfd); /* a reserved descriptor is that of a symlink */
+		return preload_fail(-ENOENT);
+	}
 	if (!preload_path_enter(&p, dirfd, path, PRELOAD_STAT, PRELOAD_NOFOLLOW, &err))
 		return preload_path_real(&p, REAL->readlinkat(p.dirfd, p.path, to, size));
 	if (!err && (!S_ISLNK(p.s->walk.attr.mode) || size == 0))

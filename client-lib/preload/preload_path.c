@@ -60,6 +60,8 @@ static bool is_ours(int dirfd, const char *path, const struct preload_file **bas
 		return false;
 	if (strnlen(path, PATH_MAX) == PATH_MAX)
 		return false;
+	if (strncmp(path, "/dev/", 5) == 0 || strncmp(path, "/proc/", 6) == 0)
+		preload_settle_named(path);
 	if (*path == '/')
 		return match(NULL, path);
 	if (dirfd == AT_FDCWD)

@@ -22,13 +22,21 @@
 #define PIECE      (256u << 10)
 #define OPEN_FLAGS (O_NOFOLLOW | O_NONBLOCK | O_NOATIME | O_DIRECT | O_SYNC | O_DSYNC)
 
+/* A symlink itself, which not even /proc can open for reading: ELOOP. */
+static int open_base(void)
+{
+	const int fd = REAL->open("/proc/self", O_PATH | O_NOFOLLOW | O_CLOEXEC);
+
+	return fd >= 0 ? fd : REAL->open("/dev/null", O_PATH | O_CLOEXEC);
+}
+
 int preload_reserve(int flags)
 {
 	static _Atomic int base = -1;
 	int from = atomic_load_explicit(&base, memory_order_relaxed), none = -1, made;
 
 	if (unlikely(from < 0)) {
-		made = preload_own(REAL->open("/dev/null", O_PATH | O_CLOEXEC));
+		made = preload_own(open_base());
 		if (made < 0)
 			return -1;
 		if (!atomic_compare_exchange_strong_explicit(
@@ -224,6 +232,18 @@ int preload_settle(int fd, enum preload_settle how)
 	preload_slot_moved(fd, PRELOAD_SERVED);
 	errno = err;
 	return -1;
+}
+
+void preload_settle_named(const char *path)
+{
+	static const char *const dirs[] = { "/dev/fd/", "/proc/self/fd/", "/proc/thread-self/fd/" };
+
+	if (strcmp(path, "/dev/stdin") == 0)
+		(void)preload_settle(0, PRELOAD_CONTENT);
+	for (size_t i = 0; i < ARRAY_LEN(dirs); i++)
+		if (strncmp(path, dirs[i], strlen(dirs[i])) == 0)
+			(void)preload_settle((int)strtoul(path + strlen(dirs[i]), NULL, 10),
+					     PRELOAD_CONTENT);
 }
 
 void preload_settle_all(bool kept_only)

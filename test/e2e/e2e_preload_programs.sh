@@ -65,6 +65,7 @@ newline"; . "$ROOT/script"; sh "$ROOT/script"'
 	python read
 	python mmap
 	python threads
+	python across
 	python processes
 	if $PYTHON -c 'import numpy' 2>/dev/null; then
 		python numpy
@@ -97,10 +98,17 @@ END
 )
 
 write_conf mem:1G
+echo "key_dir = $DIR/keys" >>"$CONF"
+check "a key for a subtree" "$BIN/wekactl" --config "$CONF" keys add --path /part part "$DIR/part"
 check "the appliance starts" start
 check "the tree is imported" ctl import "$LOCAL" /
 WHERE="no mount"
 programs
+check "the tree is imported once more" ctl import "$LOCAL" /part
+OPTIONS=key=$DIR/part WHERE="no mount, a key for a subtree"
+python across
+python walk
+OPTIONS=
 need_fuse
 check "it is mounted" mount_at "$MNT"
 AT=$MNT WHERE="over a mount"

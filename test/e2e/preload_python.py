@@ -123,6 +123,58 @@ def case_threads(root):
     print(all(seen[i] == seen[0] for i in range(8)), len(seen), digest(repr(seen[0]).encode()))
 
 
+def case_across(root):
+    """One thread opens, another one reads."""
+    names = sorted(n for n in os.listdir(root) if n.startswith("size-"))
+    fd, entries = os.open(root, os.O_RDONLY), os.scandir(root)
+    opened = [open(os.path.join(root, n), "rb", buffering=0) for n in names]
+    for f in opened:
+        f.read(3)
+
+    def run():
+        print(sorted(e.name for e in entries), sorted(os.listdir(fd)))
+        for n, f in zip(names, opened):
+            print(n, os.stat(n, dir_fd=fd).st_size, digest(f.read()), f.tell(), os.fstat(f.fileno()).st_size)
+
+    for _ in range(2):
+        t = threading.Thread(target=run)
+        t.start()
+        t.join()
+    for _ in range(60): # each has a session, which the next one takes over
+        t = threading.Thread(target=load, args=(opened[0].name,))
+        t.start()
+        t.join()
+    print(len(opened))
+
+
+def case_busy(root):
+    """Reads all until a file exists, in some processes; every byte must be as at first."""
+    wanted = {p: load(p) for p in files(sys.argv[3])}
+
+    def run():
+        turns = 0
+        while not os.path.exists(sys.argv[4]):
+            for p, sum in wanted.items():
+                path = root + p[len(sys.argv[3]):]
+                got = load(path)
+                if got != sum:
+                    print("wrong bytes:", path)
+                if os.path.exists(path) and (os.stat(path).st_size != os.stat(p).st_size or
+                                             sorted(os.listdir(os.path.dirname(path))) != sorted(os.listdir(os.path.dirname(p)))):
+                    print("wrong names or attributes:", path)
+                turns += 1
+                if os.path.exists(sys.argv[4]):
+                    break
+        sys.exit(0 if turns > 10 else f"only {turns} files were read")
+
+    processes = [multiprocessing.get_context("fork").Process(target=run) for _ in range(int(sys.argv[5]))]
+    for p in processes:
+        p.start()
+    for p in processes:
+        p.join()
+    sys.exit(any(p.exitcode for p in processes))
+
+
 def case_torch(root):
     import torch
     import torch.utils.data

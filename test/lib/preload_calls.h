@@ -38,6 +38,7 @@ void calls_make(void);
 CASE(open);
 CASE(names);
 CASE(read);
+CASE(named);
 CASE(seek);
 CASE(fstat);
 CASE(dup);

@@ -148,6 +148,27 @@ CASE(read)
 	}
 }
 
+/* A path that names a descriptor: a new open file of the same. */
+CASE(named)
+{
+	static const char *const dirs[] = { "/dev/fd", "/proc/self/fd", "/proc/thread-self/fd" };
+	char path[100];
+
+	for (size_t i = 0; i < 3; i++) {
+		int fd = get(i == 1 ? "large" : "small"), other;
+
+		did("read", read(fd, path, 10));
+		snprintf(path, sizeof(path), "%s/%d", dirs[i], fd);
+		did("access", access(path, R_OK));
+		other = open(path, O_RDONLY);
+		did("open", other);
+		read_all("read", other);
+		did("at", lseek(fd, 0, SEEK_CUR));
+		close(other);
+		close(fd);
+	}
+}
+
 CASE(seek)
 {
 	static const off_t offsets[] = { 0, 1, -1, 4999, 5000, 5001, 1 << 20, INT64_MIN };

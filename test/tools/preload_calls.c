@@ -25,6 +25,7 @@ static const struct {
 	{ "open", case_open, false },
 	{ "names", case_names, false },
 	{ "read", case_read, false },
+	{ "paths of descriptors", case_named, false },
 	{ "lseek", case_seek, false },
 	{ "fstat", case_fstat, false },
 	{ "dup", case_dup, false },
