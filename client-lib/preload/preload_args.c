@@ -147,8 +147,12 @@ const char *preload_args_parse(struct preload_args *a, char *text)
 	ASSERT(dir[0] == '/' && dir[1] && dir[strlen(dir) - 1] != '/'); /* (1) */
 	a->dir = dir;
 	rest = strdup(a->root);
-	if (!rest || !clean(rest))
+	if (!rest)
+		return "out of memory";
+	if (!clean(rest)) {
+		free(rest);
 		return "root must be an absolute path without \"..\"";
+	}
 	a->root = rest;
 	if (a->anonymous)
 		a->key_file = NULL;
