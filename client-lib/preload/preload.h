@@ -42,7 +42,7 @@ struct preload_args {
 	const char *dir; /* absolute, without "." and "..", "//" and a "/" at the end */
 	const char *key_file;
 	const char *key_id;
-	const char *root; /* directory of the appliance that is seen at `dir`; "" for its root */
+	char *root; /* directory of the appliance that is seen at `dir`; "" for its root */
 	uint64_t timeout_ns;
 	bool anonymous;
 };

@@ -115,14 +115,15 @@ static bool clean(char *path)
 
 const char *preload_args_parse(struct preload_args *a, char *text)
 {
-	static char root[] = "/", *at_root = root;
+	static char root[2]; /* unless it is given: then it lies in `text`, like the others */
 	const char *why = NULL;
 	char *rest, *dir;
 
+	memcpy(root, "/", sizeof(root));
 	*a = (struct preload_args){
 		.key_file = getenv("WEKA_KEY_FILE"),
 		.addresses = getenv("WEKA_ADDRESS"),
-		.root = at_root,
+		.root = root,
 		.timeout_ns = 30 * NS_PER_S,
 	};
 	text += strspn(text, " \t\n");
@@ -146,14 +147,8 @@ const char *preload_args_parse(struct preload_args *a, char *text)
 		return "DIR must be an absolute path without \"..\", and not /";
 	ASSERT(dir[0] == '/' && dir[1] && dir[strlen(dir) - 1] != '/'); /* (1) */
 	a->dir = dir;
-	rest = strdup(a->root);
-	if (!rest)
-		return "out of memory";
-	if (!clean(rest)) {
-		free(rest);
+	if (!clean(a->root))
 		return "root must be an absolute path without \"..\"";
-	}
-	a->root = rest;
 	if (a->anonymous)
 		a->key_file = NULL;
 	return NULL;
