@@ -760,7 +760,7 @@ struct meta_scrub_stat {
 	/* On drives that cannot be reached, of this round, so far, or of the last, the more: */
 	uint64_t unreachable_pages, unreachable_blocks;
 	uint64_t position_permille; /* of the round */
-	uint64_t heads_mended;      /* headers of zones that were damaged and written again */
+	uint64_t heads_mended;      /* zone headers and superblocks: damaged, and written again */
 };
 
 struct meta_scrub;

@@ -526,6 +526,10 @@ struct meta__boot {
 	int add_status;     /* of the last drive that was to be added */
 	int drain_status;   /* of the last one that was to be drained, or to stay */
 	struct meta__drain drain;
+	struct { /* meta_supers.c: of this drive, copies by bits */
+		uint32_t drive, wrong;
+		bool mends, mended; /* some were; these were */
+	} supers;
 	struct meta__mend mend[META__MENDS_MAX];
 	uint32_t mend_count;
 	uint64_t mount_max;               /* highest number of a mount that was seen */
@@ -624,6 +628,12 @@ void meta__drives_begin(struct meta *m, int *status, int (*stage)(struct meta *m
 void meta__drives_end(struct meta *m, int status);
 uint64_t meta__drives_next_set(const struct meta *m);
 int meta__drives_write(struct meta *m); /* boot->next, everywhere: -EALREADY at its end */
+
+/* meta_supers.c: writes superblocks of a drive again that are damaged (copies, by bits).  Returns
+ * false if it cannot now.  Then: does that go on; have they been written? */
+must_check bool meta__supers_mend(struct meta *m, uint32_t drive, uint32_t wrong);
+bool meta__supers_mending(struct meta *m);
+bool meta__supers_mended(const struct meta *m);
 
 /* ---- meta_drain.c: drives to be emptied, and then gone ------------------------------------ */
 

@@ -159,7 +159,7 @@ void app_op_io(struct app_op *op, enum nvme_op what, const struct meta_run *runs
 		uint32_t left = runs[i].nblocks, n = left;
 		uint64_t baddr = runs[i].baddr;
 
-		if (baddr == 0) {
+		if (baddr == 0 && !op->one_copy) { /* with it: the first superblock */
 			ASSERT(what == NVME_READ);
 			memset(buf, 0, (size_t)left * BLOCK_SIZE);
 			left = 0;

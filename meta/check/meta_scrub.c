@@ -350,11 +350,14 @@ void meta_scrub_done(struct meta_scrub *s, const void *bytes, int status)
 	if (s->heal.stage == HEAL_READING) {
 		meta__heal_read(s, bytes, status);
 	} else if (status == -EAGAIN) {
-		s->reading_head = false;
+		s->reading_head = s->reading_super = false;
 		meta__heal_let_go(s);
 	} else if (s->reading_head) {
 		s->reading_head = false;
 		meta__scrub_head_done(s, bytes, status);
+	} else if (s->reading_super) {
+		s->reading_super = false;
+		meta__scrub_super_done(s, bytes, status);
 	} else if (s->reading_page) {
 		meta__scrub_page_done(s, bytes, status);
 	} else {
@@ -443,6 +446,7 @@ static void round_begin(struct meta_scrub *s)
 	s->stat.unreachable_pages = s->stat.unreachable_blocks = 0;
 	s->heal.tried = 0;
 	meta__scrub_heads_begin(s);
+	meta__scrub_supers_begin(s);
 	go_to(s, &first);
 	for (uint32_t i = 0; i < META_PAGE_LEVELS_MAX; i++) { /* good pages are read again */
 		s->page[i].baddr = s->page[i].seen_baddr = 0;
@@ -468,6 +472,8 @@ static enum meta_scrub_next round_end(struct meta_scrub *s)
 	}
 	if (!s->heads.done)
 		return meta__scrub_heads_step(s);
+	if (!s->supers.done)
+		return meta__scrub_supers_step(s);
 	meta__damage_walked(&s->damages);
 	s->in_round = s->cur.names_only = false;
 	meta__damage_round_end(&s->damages, s->round++,

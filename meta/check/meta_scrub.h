@@ -83,6 +83,15 @@ struct meta__scrub_heads {
 	uint64_t incarnation; /* before the first read */
 };
 
+/* Superblocks. */
+struct meta__scrub_supers {
+	bool done; /* in this round */
+	bool mends;
+	uint32_t drive, copy, fails; /* that is read next; reads that found one wrong */
+	uint32_t wrong;              /* copies, by bits */
+	uint64_t set;                /* in use before the first read */
+};
+
 /* The place: the next record, and the next block of its chunk. */
 struct meta__scrub_cursor {
 	bool names_only; /* the walk at a round's end that searches names of `lost` */
@@ -131,13 +140,14 @@ struct meta_scrub {
 	uint64_t round; /* number of the current round, or of the next */
 	struct meta__scrub_cursor cur;
 	/* reads in progress */
-	bool reading, reading_page, reading_head;
+	bool reading, reading_page, reading_head, reading_super;
 	bool reading_twin; /* of a page, its second copy */
 	struct meta__scrub_heal heal;
 	struct meta_run run;
 	struct meta__page_want want;
 	uint32_t crc[META_SCRUB_BLOCKS_MAX];
 	struct meta__scrub_heads heads;
+	struct meta__scrub_supers supers;
 	uint64_t unreachable; /* drives, by their bits */
 	uint64_t last_unreachable_pages, last_unreachable_blocks;
 	struct meta__scrub_naming naming;
@@ -194,6 +204,13 @@ void meta__scrub_heads_begin(struct meta_scrub *s);
 /* One step, until heads.done. */
 enum meta_scrub_next meta__scrub_heads_step(struct meta_scrub *s);
 void meta__scrub_head_done(struct meta_scrub *s, const void *bytes, int status);
+
+/* ---- meta_scrub_supers.c ------------------------------------------------------------ */
+
+void meta__scrub_supers_begin(struct meta_scrub *s);
+/* One step, until supers.done. */
+enum meta_scrub_next meta__scrub_supers_step(struct meta_scrub *s);
+void meta__scrub_super_done(struct meta_scrub *s, const void *bytes, int status);
 
 /* ---- meta_scrub_name.c -------------------------------------------------------------- */
 

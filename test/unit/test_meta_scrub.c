@@ -374,12 +374,13 @@ static void change_something(uint64_t i)
 		(void)rig_put(&r, path, (uint32_t)rand_below(&r.rand, 20), i);
 }
 
+/* The header of a zone, or a superblock. */
 static bool is_head(struct meta_run run)
 {
 	const struct meta__geo *g = &r.m->zones->geo;
 	const uint32_t zone = meta__zone_of(r.m, run.baddr);
 
-	return run.baddr == meta__geo_zone_head(g, zone, 0) ||
+	return zone == META__ZONE_NONE || run.baddr == meta__geo_zone_head(g, zone, 0) ||
 	       run.baddr == meta__geo_zone_head(g, zone, 1);
 }
 
@@ -414,7 +415,7 @@ Test(meta_scrub, what_changes_under_it_is_no_damage)
 		case META_SCRUB_READ:
 			if (is_head(run)) {
 				meta_scrub_done(scrub, bytes, read_run(run));
-				i--; /* headers of zones do not count here */
+				i--; /* headers do not count here */
 			} else {
 				read_late(run, i);
 			}
