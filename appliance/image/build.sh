@@ -7,7 +7,8 @@
 #   kernel, initrd, root hash ----------------------------------> the unified kernel image, UKI
 #                   UKI, boot loader, roots --(disk.sh)--> weka.raw
 #
-# and what an appliance takes as an upgrade: weka_VERSION.upgrade.  IMAGE is another directory for both;
+# an installer with that disk in it (install.sh): weka-install.efi, weka-install.iso; and what an
+# appliance takes as an upgrade: weka_VERSION.upgrade.  IMAGE is another directory for both;
 # EXTRA is one whose content goes into the root, for tests.
 #
 # Times are those of the commit, and every identifier follows from the content or is fixed.  So two builds
@@ -62,5 +63,6 @@ chroot "$TREE" sh -c 'dpkg --path-exclude="/usr/share/man/*" -i /tmp/*.deb >/tmp
 "$HERE/root.sh"
 "$HERE/initrd.sh"
 "$HERE/disk.sh"
+"$HERE/install.sh"
 rm -rf "$TREE"
 echo "image: $OUT/weka.raw, version $VERSION"

@@ -6,7 +6,7 @@ image: deb
 	$(Q)./.ci/deps.sh appliance/image/packages.txt
 	$(Q)BUILD='$(BUILD)' VERSION='$(IMAGE_VERSION)' ./appliance/image/build.sh
 
-# Makes it again, and boots it in QEMU: T=boot, T=bad, T=same, T=upgrade.
+# Makes it again, and boots it in QEMU: T=boot, T=bad, T=install, T=same, T=upgrade.
 .PHONY: test-image
 test-image: export TEST_TIMEOUT ?= 1800
 test-image: image

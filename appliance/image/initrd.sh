@@ -5,14 +5,16 @@
 set -eu
 # crc32c first: the file systems ask the kernel for it, not for a module.
 MODULES="crc32c_generic crc32c-intel sha256-ssse3 virtio_blk virtio_scsi virtio_pci nvme ahci sd_mod megaraid_sas
-	mpt3sas usb-storage uas xhci-pci ehci-pci hv_storvsc vmw_pvscsi dm-verity erofs ext4"
+	mpt3sas usb-storage uas xhci-pci ehci-pci hv_storvsc vmw_pvscsi dm-verity erofs ext4
+	vfat nls_cp437 nls_ascii" # and those of the installer's media
 . "$OUT/root.env"
 r=$OUT/initrd.tree
 rm -rf "$r"
 mkdir -p "$r/bin" "$r/dev" "$r/proc" "$r/sys" "$r/run" "$r/sysroot" "$r/lib/modules/$release"
 
 cp "$TREE/bin/busybox" "$r/bin/"
-for applet in sh mount umount mkdir sleep cat modprobe switch_root reboot grep od tr sed sync; do
+for applet in sh mount umount mkdir sleep cat modprobe switch_root reboot grep od tr sed sync \
+	zcat dd rm rmdir tee poweroff; do
 	ln -s busybox "$r/bin/$applet"
 done
 # Programs with their libraries.

@@ -21,7 +21,8 @@ if [ "$(packages "$IMAGES")" != "$(packages "$THERE")" ]; then
 	check "made once more" again here +0d
 	is "from the same packages" "$(packages "$IMAGES")" "$(packages "$THERE")"
 fi
-for f in about initrd root.erofs root.verity weka.efi weka.raw "weka_$V.upgrade"; do
+for f in about initrd root.erofs root.verity weka.efi weka.raw "weka_$V.upgrade" \
+	weka-install.efi weka-install.iso; do
 	check "the same $f" cmp "$IMAGES/$f" "$THERE/$f"
 done
 finish

@@ -27,6 +27,7 @@ disk() { # IMAGE SIZE
 image() { echo "-drive if=none,id=$1,format=raw,file=$DIR/$1,cache=unsafe"; }
 # $DIR/medium: one more disk.  $DIR/tftp/weka.efi: the firmware boots that over the network.
 medium() { [ ! -e "$DIR/medium" ] || echo "$(image medium) -device virtio-blk-pci,drive=medium"; }
+cd_drive() { :; } # image_install.sh has one
 card() {
 	if [ -e "$DIR/tftp/weka.efi" ]; then
 		echo "-netdev user,id=n,restrict=on,$1,tftp=$DIR/tftp,bootfile=weka.efi"
@@ -47,7 +48,7 @@ machine() {
 			-drive if=pflash,format=raw,readonly=on,file=$CODE -drive "if=pflash,format=raw,file=$DIR/vars" \
 			-device virtio-rng-pci $(image disk) -device virtio-blk-pci,drive=disk,bootindex=1 \
 			$(image d0) -device nvme,drive=d0,serial=d0 $(image d1) -device nvme,drive=d1,serial=d1 \
-			$(medium) $(card "hostfwd=tcp:127.0.0.1:$PORT-:7010") \
+			$(medium) $(cd_drive) $(card "hostfwd=tcp:127.0.0.1:$PORT-:7010") \
 			-chardev "pipe,id=line,path=$DIR/line,logfile=$DIR/console,logappend=on" -serial chardev:line
 	done
 }
