@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* The drive that is being drained or was lost, and the progress: meta_drain.c empties it. */
-#include "meta/meta_store.h"
+#include "meta/engine/meta_pair.h"
 
 uint32_t meta__drain_drive(const struct meta *m)
 {
@@ -28,10 +28,22 @@ bool meta__drain_empty(const struct meta *m, uint32_t drive)
 	       z->free_count[drive] == z->geo.zone_count[drive];
 }
 
+/* Roots stay on the drive, since no zone is free for them (meta_drain.c (3)): operations that need
+ * room must not wait for that (make sim T=loss SEED=103440). */
+static bool roots_lack_room(const struct meta *m, uint32_t drive)
+{
+	const struct meta__geo *g = &m->zones->geo;
+
+	ASSERT(drive < g->ndrives);
+	return (meta__geo_roots_on(g, 0, drive) || meta__geo_roots_on(g, 1, drive)) &&
+	       !m->boot->adding && meta__groups_free(m) <= meta__zone_reserve(m, false);
+}
+
 /* The drive is about to be gone: then the log may be smaller, and so may its reserve. */
 bool meta__drain_ends(const struct meta *m)
 {
 	const uint32_t d = meta__drain_drive(m);
 
-	return d < META_DRIVES_MAX && meta__drain_empty(m, d) && !m->boot->drain.cannot;
+	return d < META_DRIVES_MAX && meta__drain_empty(m, d) && !m->boot->drain.cannot &&
+	       !roots_lack_room(m, d);
 }
