@@ -52,6 +52,7 @@ $(foreach t,$(filter test_mount_%,$(unit_tests)),$(eval $(t)_srcs := $(mount_src
 # The parts of libweka-preload.so that define no function of libc's.
 preload_parts := $(addprefix client-lib/preload/preload_,args.c match.c may.c)
 $(foreach t,$(filter test_preload_%,$(unit_tests)),$(eval $(t)_srcs := $(preload_parts)))
+torture_preload_slot_srcs := client-lib/preload/preload_slot.c
 fuse_memory_srcs := $(addprefix client-lib/mount/mount_,kernel.c dead.c)
 test_ctl_print_srcs := appliance/ctl/ctl_print.c
 test_ctl_local_srcs := appliance/ctl/ctl_local.c appliance/ctl/ctl_need.c

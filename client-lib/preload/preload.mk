@@ -6,4 +6,4 @@ preload_srcs := $(wildcard client-lib/preload/*.c)
 preload_so   := $(B)/lib/libweka-preload.so
 
 # Hooks are defined as functions, not as the macros of fortified headers, and take any pointer.
-$(B)/client-lib/preload/%.o: CFLAGS += -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=0 -fvisibility=hidden -fno-delete-null-pointer-checks -Wno-nonnull-compare -Wno-deprecated-declarations
+$(B)/client-lib/preload/%.o: CFLAGS += -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=0 -fvisibility=hidden -fno-delete-null-pointer-checks $(if $(findstring clang,$(CC)),-Wno-pointer-bool-conversion,-Wno-nonnull-compare) -Wno-deprecated-declarations
