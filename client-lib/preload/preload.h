@@ -244,7 +244,7 @@ void preload_slot_drop(int fd);
 struct preload_file *preload_slot_move(int fd);
 /* Ends that: as a shadow, as a file of the kernel's alone, or as it was. */
 void preload_slot_moved(int fd, uint32_t state);
-/* The largest descriptor that was ever served. */
+/* The largest descriptor that was ever served, or the library's own. */
 int preload_slot_last(void);
 /* Descriptors of the library itself, which programs cannot close. */
 int preload_own(int fd);

@@ -134,12 +134,13 @@ PRELOAD_HOOK int close(int fd)
 /* Closes up to the next descriptor of the library itself; returns that one, or `last`. */
 static unsigned close_some(unsigned first, unsigned last, int flags, int *err)
 {
+	const unsigned known = (unsigned)preload_slot_last();
 	unsigned at = first;
 
-	for (; at <= last && at < PRELOAD_FDS && !preload_is_own((int)at); at++)
+	for (; at <= last && at <= known && !preload_is_own((int)at); at++)
 		if (!(flags & CLOSE_RANGE_CLOEXEC))
 			preload_slot_drop((int)at);
-	if (at >= PRELOAD_FDS || at > last)
+	if (at > known || at > last)
 		at = last;
 	else if (at > first)
 		at--;

@@ -23,6 +23,16 @@ MAKE(timerfd_create, (clockid_t clock, int flags), clock, flags)
 MAKE(memfd_create, (const char *name, unsigned flags), name, flags)
 /* clang-format on */
 
+/* Afterwards the directory's path means another one. */
+PRELOAD_HOOK int chroot(const char *path)
+{
+	const int result = REAL->chroot(path);
+
+	if (result == 0)
+		preload_setup.is_active = false;
+	return result;
+}
+
 PRELOAD_HOOK ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 {
 	const ssize_t got = REAL->recvmsg(fd, message, flags);

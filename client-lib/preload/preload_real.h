@@ -47,7 +47,8 @@
 	X(mknodat) X(mkfifoat) X(symlinkat) X(linkat) X(renameat) X(renameat2) X(fchmodat) \
 	X(fchownat) X(utimensat) X(futimesat) X(name_to_handle_at) X(posix_spawn) \
 	X(posix_spawnp) X(execve) X(execvpe) X(fexecve) X(execveat) X(system) X(popen) \
-	X(socket) X(epoll_create1) X(eventfd) X(timerfd_create) X(memfd_create) X(vfork)
+	X(socket) X(chroot) X(epoll_create1) X(eventfd) X(timerfd_create) X(memfd_create) \
+	X(vfork)
 /* clang-format on */
 
 #pragma GCC diagnostic push

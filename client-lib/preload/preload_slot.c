@@ -40,8 +40,7 @@
 #define OWN     0x20000000u /* the library's own descriptor; no file */
 #define USERS   0x00ffffffu
 
-#define YIELDS 1000u
-#define NAPS   1000u /* of 1 ms; then it gives up: it may wait for the code that it interrupted */
+#define YIELDS 1000u /* then it waits by naps of 1 ms */
 
 struct slot {
 	_Atomic uint32_t word;
@@ -50,6 +49,8 @@ struct slot {
 
 static struct slot slots[PRELOAD_FDS];
 static _Atomic int last;
+static _Thread_local const struct slot *moving
+	__attribute__((tls_model("initial-exec"))); /* by this thread */
 
 static struct slot *slot_of(int fd)
 {
@@ -59,6 +60,15 @@ static struct slot *slot_of(int fd)
 int preload_slot_last(void)
 {
 	return atomic_load_explicit(&last, memory_order_relaxed);
+}
+
+static void note(int fd)
+{
+	int most = preload_slot_last();
+
+	while (most < fd && !atomic_compare_exchange_weak_explicit(
+				    &last, &most, fd, memory_order_relaxed, memory_order_relaxed))
+		;
 }
 
 static uint32_t look(struct slot *s)
@@ -93,7 +103,6 @@ bool preload_slot_publish(int fd, struct preload_file *file)
 {
 	struct slot *s = slot_of(fd);
 	uint32_t empty = 0;
-	int most = preload_slot_last();
 
 	if (!s || preload_in_vfork())
 		return false;
@@ -103,19 +112,18 @@ bool preload_slot_publish(int fd, struct preload_file *file)
 		return false;
 	ASSERT(!s->file); /* (2), (3) */
 	s->file = file;
-	while (most < fd && !atomic_compare_exchange_weak_explicit(
-				    &last, &most, fd, memory_order_relaxed, memory_order_relaxed))
-		;
+	note(fd);
 	atomic_fetch_xor_explicit(&s->word, FILLING | SERVED, memory_order_release); /* S1 */
 	return true;
 }
 
-/* Waits while another thread gives the file to the kernel. */
+/* Waits while another thread gives the file to the kernel.  A signal handler does not wait for the
+ * code that it has interrupted. */
 static uint32_t settled(struct slot *s)
 {
 	uint32_t is = look(s);
 
-	for (uint32_t i = 0; (is & MOVING) && i < YIELDS + NAPS; i++) {
+	for (uint32_t i = 0; (is & MOVING) && moving != s; i++) {
 		static const struct timespec nap = { .tv_nsec = 1000000 };
 
 		if (i < YIELDS)
@@ -198,8 +206,10 @@ struct preload_file *preload_slot_move(int fd)
 	if (!preload_slot_get(fd, PRELOAD_SERVED))
 		return NULL;
 	is = look(s);
+	moving = s; /* before MOVING can be seen */
 	do {
 		if (!(is & SERVED)) { /* another thread was faster */
+			moving = NULL;
 			leave(s);
 			(void)settled(s);
 			return NULL;
@@ -218,6 +228,7 @@ void preload_slot_moved(int fd, uint32_t state)
 
 	ASSERT(look(s) & MOVING);                                               /* (3) */
 	atomic_fetch_xor_explicit(&s->word, MOVING | to, memory_order_release); /* S1 */
+	moving = NULL;
 	leave(s);
 }
 
@@ -242,8 +253,10 @@ int preload_own(int fd)
 	fd = preload_own_high(fd);
 	s = slot_of(fd);
 	preload_slot_drop(fd);
-	if (s)
+	if (s) {
+		note(fd);
 		atomic_fetch_or_explicit(&s->word, OWN, memory_order_relaxed);
+	}
 	return fd;
 }
 

@@ -40,6 +40,13 @@ is "another directory is left alone" "$(sha256sum <"$DIR/key")" "$(served cat "$
 refuses "a mistake gets a line" "WEKA_PRELOAD: DIR must be" env WEKA_PRELOAD="$SHM weka" LD_PRELOAD="$SO" sh -c 'exit 1'
 
 # ---- mode bits and keys ----
+if [ "$(id -u)" = 0 ]; then
+	mkdir -p "$DIR/jail$NONE/calls" && echo jail >"$DIR/jail$NONE/calls/small"
+	is "after chroot() the path is another one" "5000 jail" "$(served python3 -c "import os
+print(os.stat('$NONE/calls/small').st_size, end=' ')
+os.chroot('$DIR/jail')
+print(open('$NONE/calls/small').read())")"
+fi
 if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
 	user() { served setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; }
 	chmod 755 "$DIR" && chmod 711 "$DIR/weka.sock" 2>/dev/null
