@@ -245,9 +245,10 @@ static wk_cold void take_drive(struct app_thread *t, uint32_t wanted)
 	    atomic_load_explicit(&run->drives_had, memory_order_acquire) != others) /* A3 */
 		return;
 	t->drives = wanted;
-	app_core_drive(t->core, run->new_drive.number, run->new_drive.qp[t->index],
-		       &run->new_drive.info);
-	if (watch_fds(t))
+	if (!run->new_drive.again)
+		app_core_drive(t->core, run->new_drive.number, run->new_drive.qp[t->index],
+			       &run->new_drive.info);
+	if (!run->new_drive.again && watch_fds(t))
 		log_warn("WEKA-106: core %u: cannot sleep for the new drive", t->index);
 	if (t->index == 0) {
 		drive_add(t);
@@ -581,7 +582,8 @@ static void give_back(struct app_run *run)
 	uint32_t wanted = atomic_load_explicit(&run->drives_wanted, memory_order_relaxed);
 
 	for (uint32_t i = 0; i < run->started; i++)
-		if (run->thread[i].core && run->thread[i].drives != wanted) {
+		if (run->thread[i].core && run->thread[i].drives != wanted &&
+		    !run->new_drive.again) {
 			nvme_qpair_stop(run->new_drive.qp[i]);
 			nvme_qpair_destroy(run->new_drive.qp[i]);
 		}

@@ -21,6 +21,7 @@ struct app_new_drive {
 	struct nvme_qpair *qp[APP_CORES_MAX];
 	struct meta_drive_info info;
 	uint32_t number; /* in the store */
+	bool again;      /* the threads have its queue pairs: the store did not take it before */
 };
 
 struct app_thread {

@@ -59,7 +59,10 @@ struct daemon {
 	uint32_t store_drives;
 	struct app_missing missing;
 	bool adding;
-	bool no_more; /* one could not be added: the next start tries again */
+	bool no_more;    /* none is added before the next start, or, if: */
+	bool failed;     /* ... one could not be added, before SIGHUP */
+	bool has_queues; /* the cores have that one's queues already, and the store was told this: */
+	struct meta_drive_info tried;
 	struct fab_server *srv;
 	struct app_run run;
 	struct app_account account;
@@ -460,6 +463,21 @@ static int add_drive(struct daemon *d)
 	new.number = d->store_drives;
 	log_info("%s: being added to the store", d->conf.drive[d->store_drives]);
 	app_run_drive(&d->run, &new);
+	d->tried = new.info;
+	d->adding = true;
+	return 0;
+}
+
+/* The cores have its queues, and nothing else may look at it. */
+static int add_again(struct daemon *d)
+{
+	const struct app_new_drive again = { .info = d->tried,
+					     .number = d->store_drives,
+					     .again = true };
+
+	ASSERT(d->has_queues && !d->adding);
+	log_info("%s: being added to the store", d->conf.drive[d->store_drives]);
+	app_run_drive(&d->run, &again);
 	d->adding = true;
 	return 0;
 }
@@ -467,10 +485,12 @@ static int add_drive(struct daemon *d)
 /* One after the other. */
 static void add_drives(struct daemon *d)
 {
-	int err = app_run_drive_status(&d->run);
+	int err = d->adding ? app_run_drive_status(&d->run) : 0;
 
-	if (d->adding && err == -EAGAIN)
+	if (err == -EAGAIN)
 		return;
+	if (d->adding)
+		d->has_queues = err != 0;
 	if (d->adding && !err) {
 		log_info("%s: is drive %u of the store now", d->conf.drive[d->store_drives],
 			 d->store_drives);
@@ -478,14 +498,16 @@ static void add_drives(struct daemon *d)
 	}
 	d->adding = false;
 	if (!err && !d->no_more && d->store_drives < d->ndrives)
-		err = add_drive(d);
+		err = d->has_queues ? add_again(d) : add_drive(d);
 	if (!err || d->no_more)
 		return;
-	d->no_more = true;
-	log_error("WEKA-213: %s: cannot be added to the store: %s; the next start tries again",
-		  d->conf.drive[d->store_drives],
-		  err == -ENOSPC ? "it is too small for what lives on the drive that it replaces"
-				 : strerror(-err));
+	d->no_more = d->failed = true;
+	log_error(
+		"WEKA-213: %s: cannot be added to the store: %s; SIGHUP, or the next start, tries "
+		"again",
+		d->conf.drive[d->store_drives],
+		err == -ENOSPC ? "it is too small for what lives on the drive that it replaces"
+			       : strerror(-err));
 }
 
 /* ---- drives that leave while it serves ----------------------------------------------------- */
@@ -590,6 +612,8 @@ static void reload_conf(struct daemon *d)
 		free(fresh);
 		return;
 	}
+	if (d->failed)
+		d->no_more = d->failed = false;
 	for (uint32_t i = 0; i < fresh->ndrives; i++)
 		if (!d->run.cfg.missing && !has_drive(d, fresh->drive[i]))
 			take_drive(d, fresh->drive[i]);
