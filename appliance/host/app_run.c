@@ -516,6 +516,26 @@ void app_run_rebuild(struct app_run *run, uint64_t rate, uint32_t spare_drives)
 	wake_all(run);
 }
 
+int app_run_queues(const struct app_run *run, struct nvme_drive *drive, uint32_t depth,
+		   struct app_new_drive *out)
+{
+	struct nvme_info info;
+	uint32_t n = 0;
+	int err = 0;
+
+	nvme_drive_info(drive, &info);
+	for (; n < run->cores && !err; n += !err)
+		err = nvme_qpair_create(drive, min_u32(depth, info.depth_max), &out->qp[n]);
+	if (!err && nvme_qpair_io_blocks_max(out->qp[0]) < META_IO_BLOCKS_MAX &&
+	    nvme_qpair_io_blocks_max(out->qp[0]) < info.nblocks)
+		err = -EINVAL;
+	while (err && n) {
+		nvme_qpair_stop(out->qp[--n]);
+		nvme_qpair_destroy(out->qp[n]);
+	}
+	return err;
+}
+
 void app_run_drive(struct app_run *run, const struct app_new_drive *drive)
 {
 	ASSERT(app_run_drive_status(run) != -EAGAIN);
@@ -523,6 +543,14 @@ void app_run_drive(struct app_run *run, const struct app_new_drive *drive)
 	atomic_store_explicit(&run->drive_status, -EAGAIN, memory_order_relaxed);
 	atomic_fetch_add_explicit(&run->drives_wanted, 1, memory_order_release); /* R2 */
 	wake_all(run);
+}
+
+void app_run_drive_again(struct app_run *run, const struct app_new_drive *drive)
+{
+	struct app_new_drive again = *drive;
+
+	again.again = true;
+	app_run_drive(run, &again);
 }
 
 bool app_run_is_alive(const struct app_run *run, uint64_t beats[APP_CORES_MAX])

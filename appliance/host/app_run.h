@@ -92,6 +92,11 @@ void app_run_rebuild(struct app_run *run, uint64_t rate, uint32_t spare_drives);
 /* One more drive, which cfg.drive[] has already, number cfg.ndrives and more with each: its queue
  * pairs are the cores' from now on.  Not while another is -EAGAIN. */
 void app_run_drive(struct app_run *run, const struct app_new_drive *drive);
+/* The store did not take it: once more, with the queue pairs that the cores have. */
+void app_run_drive_again(struct app_run *run, const struct app_new_drive *drive);
+/* Makes its queue pairs.  -EINVAL: they are too short for 4 MiB at once. */
+must_check int app_run_queues(const struct app_run *run, struct nvme_drive *drive, uint32_t depth,
+			      struct app_new_drive *out);
 /* -EAGAIN: not yet (event_fd becomes readable); 0: part of the store; else the error. */
 int app_run_drive_status(struct app_run *run);
 /* A drive that the store has let go and that no core looks at any more: its number, or -1.  Each is

@@ -61,8 +61,8 @@ struct daemon {
 	bool adding;
 	bool no_more;    /* none is added before the next start, or, if: */
 	bool failed;     /* ... one could not be added, before SIGHUP */
-	bool has_queues; /* the cores have that one's queues already, and the store was told this: */
-	struct meta_drive_info tried;
+	bool has_queues; /* the cores have that one's queues, and the store was told: */
+	struct app_new_drive tried;
 	struct fab_server *srv;
 	struct app_run run;
 	struct app_account account;
@@ -410,26 +410,6 @@ static void write_lines(struct daemon *d)
 
 /* ---- drives that come while it serves ------------------------------------------------------ */
 
-static int take_queues(struct daemon *d, struct nvme_drive *drive, struct app_new_drive *out)
-{
-	const uint32_t depth = (uint32_t)d->conf.queue_depth;
-	struct nvme_info info;
-	uint32_t n = 0;
-	int err = 0;
-
-	nvme_drive_info(drive, &info);
-	for (; n < d->run.cores && !err; n += !err)
-		err = nvme_qpair_create(drive, min_u32(depth, info.depth_max), &out->qp[n]);
-	if (!err && nvme_qpair_io_blocks_max(out->qp[0]) < META_IO_BLOCKS_MAX &&
-	    nvme_qpair_io_blocks_max(out->qp[0]) < info.nblocks)
-		err = -EINVAL; /* its queues are too short for 4 MiB at once */
-	while (err && n) {
-		nvme_qpair_stop(out->qp[--n]);
-		nvme_qpair_destroy(out->qp[n]);
-	}
-	return err;
-}
-
 /* It was offered in the place of a drive of this store. */
 static uint32_t replaced(struct daemon *d, const struct meta_offer *offer)
 {
@@ -454,7 +434,7 @@ static int add_drive(struct daemon *d)
 	if (!err && found.kind != APP_FOUND_OFFER)
 		err = -ENODEV;
 	if (!err)
-		err = take_queues(d, drive, &new);
+		err = app_run_queues(&d->run, drive, (uint32_t)d->conf.queue_depth, &new);
 	if (err)
 		return err;
 	app_drive_info(drive, d->conf.drive[d->store_drives], found.offer.tag,
@@ -463,7 +443,7 @@ static int add_drive(struct daemon *d)
 	new.number = d->store_drives;
 	log_info("%s: being added to the store", d->conf.drive[d->store_drives]);
 	app_run_drive(&d->run, &new);
-	d->tried = new.info;
+	d->tried = new;
 	d->adding = true;
 	return 0;
 }
@@ -471,13 +451,9 @@ static int add_drive(struct daemon *d)
 /* The cores have its queues, and nothing else may look at it. */
 static int add_again(struct daemon *d)
 {
-	const struct app_new_drive again = { .info = d->tried,
-					     .number = d->store_drives,
-					     .again = true };
-
 	ASSERT(d->has_queues && !d->adding);
 	log_info("%s: being added to the store", d->conf.drive[d->store_drives]);
-	app_run_drive(&d->run, &again);
+	app_run_drive_again(&d->run, &d->tried);
 	d->adding = true;
 	return 0;
 }
@@ -502,12 +478,10 @@ static void add_drives(struct daemon *d)
 	if (!err || d->no_more)
 		return;
 	d->no_more = d->failed = true;
-	log_error(
-		"WEKA-213: %s: cannot be added to the store: %s; SIGHUP, or the next start, tries "
-		"again",
-		d->conf.drive[d->store_drives],
-		err == -ENOSPC ? "it is too small for what lives on the drive that it replaces"
-			       : strerror(-err));
+	log_error("WEKA-213: %s: cannot be added to the store: %s; SIGHUP or a start tries again",
+		  d->conf.drive[d->store_drives],
+		  err == -ENOSPC ? "it is too small for what lives on the drive that it replaces"
+				 : strerror(-err));
 }
 
 /* ---- drives that leave while it serves ----------------------------------------------------- */
