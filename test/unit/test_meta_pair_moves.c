@@ -594,6 +594,33 @@ Test(meta_pair_moves, blocks_with_a_bad_first_copy_are_moved)
 }
 
 /* One drive served alone: blocks of then have one copy until the new drive has them, too. */
+/* No drive is lost: the other one was drained, and what is written to the last one has one copy. */
+Test(meta_pair_moves, last_drive_that_was_left_is_not_lost_before_there_are_second_copies)
+{
+	uint32_t added;
+
+	store(31, 2, true);
+	put_some(60);
+	cr_assert_eq(meta_drive_drain(r.m, 0), 0);
+	for (uint32_t turns = 0; turns < 300 && !stat_of(0).gone; turns++)
+		rig_idle(&r);
+	cr_assert(stat_of(0).gone);
+	put_some(40);
+	cr_assert_gt(rig_thin_zones(&r), 0u);
+	added = rig_drive(&r, DRIVE_BYTES, true);
+	cr_assert_eq(rig_drive_add(&r, added), 0, "%s", meta_error(r.m));
+	cr_assert(!meta_drive_failed(r.m, 1), "it has the only copy of much");
+	all_is_there();
+	for (uint32_t turns = 0; turns < 300 && rig_thin_zones(&r) > 0; turns++)
+		rig_idle(&r);
+	cr_assert_eq(rig_thin_zones(&r), 0u);
+	cr_assert(meta_drive_failed(r.m, 1));
+	r.dead |= 1u << 1;
+	put_some(20);
+	is_whole();
+	rig_end(&r);
+}
+
 Test(meta_pair_moves, drive_with_the_only_copy_is_not_lost)
 {
 	for (uint64_t seed = 1; seed <= 12; seed++) {
