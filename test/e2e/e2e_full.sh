@@ -44,7 +44,11 @@ answers() {
 }
 reads() { [ "$(ctl ls / | LC_ALL=C sort | tr '\n' ' ')" = "$1" ]; }
 
-check "format" "$BIN/wekactl" format "$D0" "$D1"
+# Known fault: with several shards a read may wait as long as the changes do, in one run of 16 on a busy
+# machine.  make test-long tries that; make test has one shard, where it was never seen.
+SHARDS=64
+[ "${TEST_LENGTH:-long}" != short ] || SHARDS=1
+check "format" "$BIN/wekactl" format --shards $SHARDS "$D0" "$D1"
 check "start" start
 head -c 600000 /dev/urandom >"$DIR/a"
 check "a file while there is room" ctl put "$DIR/a" /a
