@@ -246,7 +246,7 @@ if [ -n "$mlperf" ]; then
 fi
 mv "$out.part" "$out.json"
 "$BENCH" report "$out.json" --html "$out.html" || failed=1
-# What decides for most people, as one picture.
+# One picture of the six figures that most people ask for first.
 "$BENCH" report "$out.json" --svg "$out.svg" --only "files of 4 KiB by name" --only "files of 112 KiB by name" \
 	--only "at random" --only "in order" --only "1 KiB created, durable" --only "attributes by name" >/dev/null ||
 	[ -n "$only" ] || failed=1

@@ -18,15 +18,8 @@ die() { echo "image: $*" >&2; exit 1; }
 [ "$(stat -c %s "$OUT/root.erofs")" -le $((ROOT << 20)) ] || die "the root does not fit $ROOT MiB"
 [ "$(stat -c %s "$OUT/root.verity")" -le $((HASHES << 20)) ] || die "its hashes do not fit $HASHES MiB"
 
-# ---- the kernel, its command line and the initrd in one program for UEFI -----------------------------
-printf '%s' "$CMDLINE" >"$OUT/cmdline"
 efi=$OUT/weka.efi
-# -p keeps the time stamp that the loader has in its header, so two builds give the same bytes.
-objcopy -p --add-section .osrel="$OUT/os-release" --change-section-vma .osrel=0x20000 \
-	--add-section .cmdline="$OUT/cmdline" --change-section-vma .cmdline=0x30000 \
-	--add-section .linux="$OUT/vmlinuz" --change-section-vma .linux=0x2000000 \
-	--add-section .initrd="$OUT/initrd" --change-section-vma .initrd=0x4000000 \
-	"$LOADER/linuxx64.efi.stub" "$efi"
+"$HERE/uki.sh" "$CMDLINE" "$OUT/initrd" "$efi"
 
 # ---- the ESP ---------------------------------------------------------------------------------------------
 esp=$OUT/esp
@@ -71,7 +64,7 @@ put "$esp" 1
 put "$OUT/root.erofs" $((1 + ESP))
 put "$OUT/root.verity" $((1 + ESP + ROOT))
 put "$state" $((1 + ESP + 2 * (ROOT + HASHES)))
-rm -rf "$esp" "$esp.tree" "$state" "$OUT/cmdline"
+rm -rf "$esp" "$esp.tree" "$state"
 
 # ---- an upgrade ----------------------------------------------------------------------------------------------
 { echo "version=$VERSION"; cat "$OUT/root.env"; } >"$OUT/about"

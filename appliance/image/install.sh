@@ -6,7 +6,6 @@
 #   weka-install.efi   kernel, the image's initrd, and behind it one with install and weka.raw, packed
 #   weka-install.iso   a boot partition with this program, and nothing else
 set -eu
-LOADER=/usr/lib/systemd/boot/efi
 CMDLINE="quiet loglevel=4 no_timer_check console=ttyS0,115200 console=tty0"
 
 more=$OUT/install.tree
@@ -21,12 +20,7 @@ find "$more" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
 rm -rf "$more"
 
 efi=$OUT/weka-install.efi
-printf '%s' "$CMDLINE" >"$OUT/cmdline"
-objcopy -p --add-section .osrel="$OUT/os-release" --change-section-vma .osrel=0x20000 \
-	--add-section .cmdline="$OUT/cmdline" --change-section-vma .cmdline=0x30000 \
-	--add-section .linux="$OUT/vmlinuz" --change-section-vma .linux=0x2000000 \
-	--add-section .initrd="$OUT/install.initrd" --change-section-vma .initrd=0x4000000 \
-	"$LOADER/linuxx64.efi.stub" "$efi"
+"$HERE/uki.sh" "$CMDLINE" "$OUT/install.initrd" "$efi"
 
 esp=$OUT/install.esp
 touch -d "@$SOURCE_DATE_EPOCH" "$efi"
@@ -46,4 +40,4 @@ xorriso -report_about FAILURE -as mkisofs -quiet -volid WEKA-INSTALL -o "$iso" \
 	--modification-date="$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y%m%d%H%M%S00)" --gpt_disk_guid modification-date \
 	-append_partition 2 0xef "$esp" -appended_part_as_gpt -partition_offset 16 \
 	-e --interval:appended_partition_2:all:: -no-emul-boot "$OUT/iso.tree"
-rm -rf "$esp" "$OUT/install.initrd" "$OUT/iso.tree" "$OUT/cmdline"
+rm -rf "$esp" "$OUT/install.initrd" "$OUT/iso.tree"

@@ -20,7 +20,7 @@ struct mlperf_search {
 	int (*feeds)(void *ctx, uint32_t count);
 	void *ctx;
 	uint32_t most;  /* more are not tried */
-	uint32_t first; /* an estimate, where it begins; 0: there is none */
+	uint32_t first; /* the search begins with this number; 0: with 1 */
 };
 
 /* Estimates how many are fed: from the rate of one that never computes.  At least 1. */

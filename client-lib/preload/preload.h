@@ -136,9 +136,9 @@ struct preload_session {
 /* True while this thread is inside libweka-client: then its calls are the library's. */
 extern _Thread_local bool preload_inside __attribute__((tls_model("initial-exec")));
 
-/* Returns this thread's session, for one call, or NULL: there is none, it is in use (a signal
- * handler), or the appliance is away (*is_away).  preload_session_leave() must follow, which
- * restores errno. */
+/* Returns this thread's session, for one call.  Returns NULL if the thread has none, if a signal
+ * handler interrupted a call that uses it, or if the appliance does not answer: then it sets
+ * *is_away.  A caller with a session ends with preload_session_leave(), which restores errno. */
 struct preload_session *preload_session_enter(bool *is_away);
 void preload_session_leave(struct preload_session *s);
 /* A request did not reach the appliance: for a moment it counts as away. */
@@ -203,8 +203,9 @@ struct preload_path {
 bool preload_path_enter(struct preload_path *p, int dirfd, const char *path, enum preload_want want,
 			uint32_t flags, int *err);
 void preload_path_leave(struct preload_path *p);
-/* Prepares a real call on a path relative to a directory, which may be served; false: only a mount
- * could do it, and there is none.  The result must go through preload_path_real(). */
+/* Prepares a real call on a path relative to a directory, which may be served.  Returns false if
+ * only a mount could make the call, and the directory has no mount.  The caller must pass the
+ * result through preload_path_real(). */
 bool preload_path_lend(struct preload_path *p, int dirfd, const char *path);
 /* Keeps the errno of the real call right: a file that is not there because the appliance is away is
  * EIO, not ENOENT. */

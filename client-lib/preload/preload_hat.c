@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
  * Hooks: calls that change names relative to a directory's descriptor.  The mount makes the change;
- * if there is none, nothing can be changed.  Paths that begin with "/" or at the working directory
+ * without a mount the call fails.  Paths that begin with "/" or at the working directory
  * reach the mount without a hook.
  */
 #define _GNU_SOURCE

@@ -64,7 +64,7 @@ uint32_t meta__zone_pick(const struct meta *m)
 }
 
 /* Returns the drive with at least half of all zones that are free, or will be when lone ones have
- * moved; META_DRIVES_MAX: there is none. */
+ * moved; META_DRIVES_MAX if no drive has that many. */
 static uint32_t largest_share(const struct meta *m)
 {
 	const struct meta__zones *z = m->zones;

@@ -35,14 +35,15 @@
  *      zones that the order does not reverse, then a checkpoint.  A moved block goes to the
  *      emptiest drive anyway (meta_zone.c).  If a round did not narrow the gap, the next one
  *      waits for twice as many checkpoints as it did, 64 at most.  So an idle store stops moving
- *      data, wherever the log and the index are
+ *      data, on whichever drives the log and the index lie
  *      [test_meta_drives:what_lives_spreads_over_a_new_one_of_the_same_size].
  *  (7) All live data on a drive that is being drained is moved, however little is dead; in turn
  *      with other collection.  No operation that waits for room waits for that: it wins none
  *      [test_meta_drain:store_moves_from_its_only_drive_to_another_and_on].
- *  (8) A block that gets its second copy takes two places and frees one.  So that does not take the
- *      last zones, with which other collection wins more, and other collection leaves a zone alone
- *      if moving its blocks would win nothing [test_meta_protect_full].
+ *  (8) A block that gets its second copy takes two places and frees one.  So second
+ *      copies leave the last zones to other collection, which wins more with them.  Other
+ *      collection leaves a zone alone if moving its blocks would win nothing
+ *      [test_meta_protect_full].
  */
 #include "meta/meta_rebuild.h"
 #include "meta/engine/meta_pair.h"

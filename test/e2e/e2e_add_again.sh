@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause-Patent
-# A drive cannot be added, because it lacks room for what lives on the one that it replaces; when files
-# have gone, SIGHUP adds it, without a restart.
+# A new drive is too small for the live data of the drive that it replaces, so it cannot be added.  When
+# files have been removed, SIGHUP adds it, without a restart.
 cd "$(dirname "$0")/../.." && . test/e2e/lib.sh
 
 CACHE=16M

@@ -190,6 +190,7 @@ Test(meta_pair, all_drives_but_two_go_one_after_the_other)
 		wreck(drive);
 		put_some(60);
 		rebuilt(drive);
+		cr_assert(stat_of(drive).gone, "drive %u", drive);
 		is_whole();
 		r.never = 0;
 	}
