@@ -19,7 +19,8 @@
  *  (2) A word without state and users has no file.
  *  (3) One thread at a time has a word in FILLING or MOVING.
  *
- *  S1 -> S2   a file is filled in before it can be seen; what a move stores, before SHADOW is.
+ *  S1 -> S2   a file is filled in before it can be seen; what a move stores, before SHADOW is, and
+ *             before the next move stores it again.
  *  S3 -> S4   the users' last access comes before the file is freed.
  *  S5 -> S2   a word is empty before it is filled again.
  */
@@ -215,7 +216,8 @@ struct preload_file *preload_slot_move(int fd)
 			return NULL;
 		}
 	} while (!atomic_compare_exchange_weak_explicit(
-		&s->word, &is, MOVING | (is & USERS), memory_order_relaxed, memory_order_relaxed));
+		&s->word, &is, MOVING | (is & USERS), /* S2 */
+		memory_order_acquire, memory_order_relaxed));
 	return s->file; /* (3) */
 }
 
