@@ -9,6 +9,8 @@
  *      it counted.
  *  (2) A turn gathers before it sends: operations run first, then the log closes its block
  *      [test_meta_log:one_turn_is_one_block_by_fua].
+ *  (3) When the last drive that takes new blocks has died, the store takes no more changes: no
+ *      operation waits for room that cannot come [test_meta_last_drive].
  */
 #include "meta/check/meta_scrub.h"
 #include "meta/engine/meta_self_check.h"
@@ -172,6 +174,16 @@ const char *meta_error(const struct meta *m)
 
 /* ---- I/O ------------------------------------------------------------------- */
 
+/* No drive takes new blocks any more. */
+static bool none_takes(const struct meta *m)
+{
+	ASSERT(m->mounted);
+	for (uint32_t d = 0; d < m->zones->geo.ndrives; d++)
+		if (meta__drive_takes(m, d))
+			return false;
+	return true;
+}
+
 /* Nothing new is put there. */
 static wk_cold void drive_died(struct meta *m, uint32_t drive)
 {
@@ -179,8 +191,13 @@ static wk_cold void drive_died(struct meta *m, uint32_t drive)
 	if (m->dead >> drive & 1 || meta__drive_lose(m, drive))
 		return;
 	m->dead |= 1ull << drive;
-	if (m->mounted)
-		meta__supply_shut(m, drive);
+	if (!m->mounted)
+		return;
+	meta__supply_shut(m, drive);
+	if (!none_takes(m))
+		return;
+	meta__error(m, "drive %u failed, and no other one takes new blocks", drive);
+	meta__fail(m); /* (3) */
 }
 
 void meta_io_done(struct meta *m, struct meta_io *io)
