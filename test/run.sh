@@ -4,7 +4,8 @@
 #
 # One line a program: result, seconds, name, what was counted; of one that failed its output
 # too.  Non-zero when anything failed, or when nothing ran.  With RESULTS=FILE one line
-# "stage passed failed seconds" is added to it.
+# "stage passed failed seconds" is added to it, and the first lines of each failure to
+# FILE.failed.
 #
 # A program is a Criterion suite (its synthesis is counted), or prints "ok ..." and
 # "not ok ..." lines (they are), or is one test.  Anything but exit 0 is a failure; so is a
@@ -78,6 +79,13 @@ tell() { # DIR BYTES: so many of its output are the program's own
 	done
 }
 
+# Which program failed, and the first of what it says: of a script its checks.
+shortly() { # FILE
+	sed -n 1p "$1"
+	checks=$(grep -a '| not ok ' "$1")
+	{ [ -n "$checks" ] && echo "$checks" || sed 1d "$1"; } | head -n 6 | cut -c 1-160
+}
+
 # TSan needs the old, narrower address randomisation.
 prefix() {
 	[ "$VARIANT" = tsan ] && setarch -R true 2>/dev/null && echo "setarch -R"
@@ -130,6 +138,7 @@ passed=0 failed=0
 for p in "$@"; do
 	read -r ok bad <"$OUT/${p##*/}/count" || { ok=0; bad=1; }
 	passed=$((passed + ok)) failed=$((failed + bad))
+	[ "$bad" = 0 ] || [ -z "${RESULTS:-}" ] || shortly "$OUT/${p##*/}/line" >>"$RESULTS.failed"
 done
 seconds=$(($(date +%s) - begin))
 echo "$STAGE: $# programs, $passed passed, $failed failed, $seconds s"

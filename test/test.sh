@@ -9,7 +9,7 @@ export TEST_LENGTH
 export RESULTS=$BUILD/results
 mkdir -p "$BUILD"
 RESULTS=$(realpath "$RESULTS")
-rm -f "$RESULTS" "$BUILD/test-total"
+rm -f "$RESULTS" "$RESULTS.failed" "$BUILD/test-total"
 : >"$RESULTS"
 case $TEST_LENGTH in
 short) fuzz=3 ;;
@@ -68,5 +68,6 @@ awk '{ printf "  %-14s %5d passed %4d failed %5d s\n", $1, $2, $3, $4; pass += $
 	END { if (pass + fail == 0) fail = 1; print pass + 0, fail + 0 > total }' total="$BUILD/test-total" "$RESULTS"
 read -r passed failed <"$BUILD/test-total"
 echo "  everything in $(($(date +%s) - begin)) s"
+[ ! -s "$RESULTS.failed" ] || { echo "== what failed"; cat "$RESULTS.failed"; }
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]
