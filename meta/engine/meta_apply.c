@@ -200,6 +200,15 @@ static bool is_receipt(struct meta *m, const struct meta__mut *mut, uint64_t seq
 	return likely(!m->home) ? meta__receipt_apply(m, mut, seq) : meta__borrow_receipt(m, mut);
 }
 
+/* Readers of this record wait for the log; of totals that are passed up they do not. */
+static void note(struct meta *m, const struct meta__mut *mut, uint64_t seq)
+{
+	DASSERT(meta__key_class(&mut->key) != META__CLASS_ZONE); /* meta_fresh.h (4) */
+	if (m->tx->op->type == (enum meta_op_type)META__OP_PASS)
+		return;
+	meta__fresh_note(m, mut->shard, &mut->key, seq);
+}
+
 /* Deletes, then puts, then sparse leaves: so a leaf that was sparse for a moment only stays. */
 static void change_trees(struct meta *m, uint64_t seq)
 {
@@ -218,7 +227,7 @@ static void change_trees(struct meta *m, uint64_t seq)
 			if (zone)
 				move_live(m, mut);
 			else if (likely(!m->home))
-				meta__fresh_note(m, mut->shard, &mut->key, seq);
+				note(m, mut, seq);
 			if (mut->del)
 				meta__tree_del(m, mut->shard, &mut->key, seq);
 			else

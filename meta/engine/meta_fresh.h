@@ -9,8 +9,9 @@
  *	apply --note(key, seq)--> slot[hash of key], slot[hash of its group]
  *	look  --seq(key, last)--> the highest sequence of all records from key to last, or higher
  *
- *  (1) A slot is at least the sequence of each logged change of each record that hashes to it.  So
- *      two records that share a slot can cause an unnecessary wait, never a missing one.
+ *  (1) A slot is at least the sequence of each logged change of each record that hashes to it,
+ *      but for (6).  So two records that share a slot can cause an unnecessary wait, never a
+ *      missing one.
  *  (2) A group is all records of a directory with one hash and class: those of one name, or of one
  *      object, which is the range of a seek.  A wider range has the page's sequence
  *      [test_meta_tx:who_looks_through_more_than_one_name_waits_for_the_last_change_of_the_leaf].
@@ -20,6 +21,9 @@
  *      client depends on one, and every write and removal changes one.
  *  (5) The store's thread writes.  A reader reads open shards, which do not change
  *      meanwhile, and all of whose changes were noted before they were opened (meta_share.c T1).
+ *  (6) Totals that are passed up are not noted: they follow from what clients changed, and a mount
+ *      passes them up again.  So while the log takes nothing, nobody waits for a change that no
+ *      client made [test_meta_tx:who_looks_does_not_wait_for_totals_that_are_passed_up].
  */
 #ifndef META_FRESH_H
 #define META_FRESH_H

@@ -505,6 +505,24 @@ Test(meta_tx, who_misses_a_record_waits_for_its_removal)
 	cr_assert_lt(seen_of(0, 1), op.seen_seq);
 }
 
+Test(meta_tx, who_looks_does_not_wait_for_totals_that_are_passed_up)
+{
+	(void)three_names();
+	begin();
+	put(0, 1, "eins");
+	apply_alone();
+	const uint64_t change = op.seen_seq;
+
+	begin();
+	op.type = (enum meta_op_type)META__OP_PASS;
+	put(0, 1, "uno");
+	put(0, 2, "due");
+	apply_alone();
+	cr_assert_gt(op.seen_seq, change);
+	cr_assert_eq(seen_of(0, 1), change, "for the client's own change, and for no more");
+	cr_assert_lt(seen_of(0, 2), change);
+}
+
 Test(meta_tx, who_looks_through_more_than_one_name_waits_for_the_last_change_of_the_leaf)
 {
 	(void)three_names();
