@@ -10,12 +10,20 @@
 # A program is a Criterion suite (its synthesis is counted), or prints "ok ..." and
 # "not ok ..." lines (they are), or is one test.  Anything but exit 0 is a failure; so is a
 # sanitizer's report: a Criterion test that leaks under ASan passes, so reports go to files.
+#
+# With PASSED=DIR and TREE=ID (test.sh) a program that has passed on this tree, in this stage and with
+# as many cores, is not run again: what takes hours or days may be stopped and called again.
 set -u
 : "${TEST_TIMEOUT:=$((600 + ${FUZZ_SECONDS:-0}))}" # of one program, in seconds
 
 one() {
 	program=$1 name=${1##*/} dir=$OUT/${1##*/}
+	kept=${PASSED:+$PASSED/$STAGE.${APP_CORES:-}.${TEST_LENGTH:-}.$name}
 	rm -rf "$dir"; mkdir -p "$dir"
+	if passed_before "$kept" "$dir"; then
+		cat "$dir/line"
+		return
+	fi
 	export ASAN_OPTIONS="log_path=$dir/report:detect_leaks=1:detect_stack_use_after_return=1"
 	export UBSAN_OPTIONS="log_path=$dir/report:print_stacktrace=1"
 	export TSAN_OPTIONS="log_path=$dir/report:halt_on_error=1"
@@ -59,6 +67,14 @@ one() {
 		[ -z "${SEED:-}" ] || ! grep -qa '^# ' "$dir/out" || echo "        what happened: $dir/out"
 	} >"$dir/line"
 	cat "$dir/line" # in one write, so that lines of programs at once do not mix
+	[ -z "$kept" ] || [ "$failed" != 0 ] || [ -n "$skipped" ] ||
+		echo "$TREE $passed $(date +%F)" >"$kept"
+}
+
+passed_before() { # FILE DIR
+	[ -n "$1" ] && read -r tree count day 2>/dev/null <"$1" && [ "$tree" = "$TREE" ] || return 1
+	echo "$count 0" >"$2/count"
+	printf '  ok     on %s  %-32s %s\n' "${day#*-}" "$name" "$count passed" >"$2/line"
 }
 
 # Prints all that is needed to find out why a program failed, the most telling first: when somebody

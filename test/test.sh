@@ -18,6 +18,16 @@ proof) fuzz=600; export TEST_TIMEOUT=86400 ;;
 *)     echo "TEST_LENGTH=$TEST_LENGTH: one of short long proof" >&2; exit 2 ;;
 esac
 
+# Longer runs take hours, and a proof days.  One that was stopped, or in which something failed, goes on
+# where it was when it is called again for the same tree.
+if [ "$TEST_LENGTH" != short ] && commit=$(git rev-parse HEAD 2>/dev/null); then
+	export PASSED="$BUILD/passed"
+	mkdir -p "$PASSED"
+	PASSED=$(realpath "$PASSED")
+	TREE=$({ echo "$commit"; git diff HEAD; } | sha256sum | cut -c 1-16)
+	export TREE
+fi
+
 begin=$(date +%s)
 
 # stage NAME TARGET...: a stage that broke before it could count anything is one failure.
@@ -70,4 +80,4 @@ read -r passed failed <"$BUILD/test-total"
 echo "  everything in $(($(date +%s) - begin)) s"
 [ ! -s "$RESULTS.failed" ] || { echo "== what failed"; cat "$RESULTS.failed"; }
 echo "$passed passed, $failed failed"
-[ "$failed" = 0 ]
+[ "$failed" = 0 ] && rm -rf "${PASSED:-}" # the next one begins anew

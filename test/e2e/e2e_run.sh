@@ -59,4 +59,26 @@ says "the check that failed is printed" "not ok the port"
 says "and why" "it is: taken"
 says "and how far the script had come" "ok number 50$"
 check "and nothing else" [ "$(grep -c 'ok number' "$DIR/said")" = 1 ]
+
+# A proof that was stopped goes on: what has passed on the same tree is not run again.
+fuzzer once <<FUZZ
+echo run >>"$DIR/runs"
+[ ! -e "$DIR/broken" ] || exit 1
+FUZZ
+mkdir "$DIR/passed"
+proof() { # TREE: how often the program has run by now
+	(export PASSED="$DIR/passed" TREE="$1" TEST_LENGTH=proof; run once)
+	wc -l <"$DIR/runs"
+}
+touch "$DIR/broken"
+is "a program that fails" 1 "$(proof a)"
+is "runs again" 2 "$(proof a)"
+rm "$DIR/broken"
+is "and when it passes" 3 "$(proof a)"
+is "it does not" 3 "$(proof a)"
+says "but is counted" "1 passed, 0 failed"
+is "another tree is another proof" 4 "$(proof b)"
+is "so are other numbers of cores" 5 "$(APP_CORES=2 && export APP_CORES && proof b)"
+run once
+is "and what is no proof always runs" 6 "$(wc -l <"$DIR/runs")"
 finish
