@@ -336,6 +336,7 @@ void meta__zone_close(struct meta *m, uint32_t zone);
 void meta__supply_init(struct meta *m);
 void meta__supply_join(struct meta *m, uint32_t drive);
 void meta__supply_shut(struct meta *m, uint32_t drive); /* nothing more of this one */
+void meta__supply_yield(struct meta *m);                /* new data has no room ahead any more */
 void meta__supply_less(struct meta *m); /* the store has two copies now: half the room ahead */
 void meta__supply_turn(struct meta *m);
 void meta__supply_ready(struct meta *m, uint32_t zone);

@@ -41,6 +41,9 @@
  *      [test_meta_spare].
  * (10) While the store converts to two copies, files take no more than it will hold then: what is
  *      still on one drive finds room for its second copy [test_meta_protect_full].
+ * (11) While blocks leave a drive, or get their second copy, and find no room, new data has no room
+ *      ahead: zones that stand ready for it become free, and those that it fills are closed
+ *      [test_meta_full_rebuild].
  */
 #include "meta/engine/meta_ops.h"
 #include "meta/engine/meta_pair.h"
@@ -462,6 +465,14 @@ void meta__supply_shut(struct meta *m, uint32_t drive)
 	supply_drop(m, &m->zones->moved, drive);
 	for (uint32_t i = 0; i < META__PAGE_SUPPLIES; i++)
 		supply_drop(m, &m->zones->page[i], drive);
+}
+
+/* (11) */
+void meta__supply_yield(struct meta *m)
+{
+	ASSERT(meta__any_leaves(m));
+	for (uint32_t d = 0; d < m->zones->geo.ndrives; d++)
+		supply_drop(m, &m->zones->data[d], d);
 }
 
 /* The zone that this supply fills; there is room in it. */

@@ -42,8 +42,9 @@
  *      [test_meta_drain:store_moves_from_its_only_drive_to_another_and_on].
  *  (8) A block that gets its second copy takes two places and frees one.  So second
  *      copies leave the last zones to other collection, which wins more with them.  Other
- *      collection leaves a zone alone if moving its blocks would win nothing
- *      [test_meta_protect_full].
+ *      collection leaves a zone alone if moving its blocks would win nothing.  When only these
+ *      zones are left, new data gives back the room ahead of it: meta_alloc.c (11)
+ *      [test_meta_protect_full, test_meta_full_rebuild].
  */
 #include "meta/meta_rebuild.h"
 #include "meta/engine/meta_pair.h"
@@ -119,17 +120,30 @@ static uint32_t reach(const struct meta *m)
 	return zones > reserve ? zones - reserve : 0;
 }
 
+static uint64_t room_of(const struct meta *m, const struct meta__supply *s)
+{
+	ASSERT(s->open == META__ZONE_NONE || s->room > 0);
+	return s->room + (uint64_t)s->opening * a_zone(m);
+}
+
+/* Returns the blocks that stand ready for new data. */
+static uint64_t ahead(const struct meta *m)
+{
+	uint64_t blocks = 0;
+
+	ASSERT(m->zones->geo.ndrives <= META_DRIVES_MAX);
+	for (uint32_t d = 0; d < m->zones->geo.ndrives; d++)
+		blocks += room_of(m, &m->zones->data[d]);
+	return blocks;
+}
+
 /* Blocks of closed data zones in which nothing lives. */
 static uint64_t garbage(const struct meta *m)
 {
 	const struct meta__zones *z = m->zones;
-	uint64_t places = (uint64_t)z->data_zones * a_zone(m), used = z->live_blocks;
+	const uint64_t places = (uint64_t)z->data_zones * a_zone(m);
+	const uint64_t used = z->live_blocks + ahead(m) + room_of(m, &z->moved);
 
-	for (uint32_t i = 0; i <= z->geo.ndrives; i++) {
-		const struct meta__supply *s = i < z->geo.ndrives ? &z->data[i] : &z->moved;
-
-		used += s->room + (uint64_t)s->opening * a_zone(m);
-	}
 	return places > used ? places - used : 0;
 }
 
@@ -364,7 +378,7 @@ static uint64_t room_for_round(const struct meta *m)
 	const uint64_t room = meta__moved_room(m), kept = (uint64_t)META__LEFT_ZONES * a_zone(m);
 
 	ASSERT(m->gc->victims == 0 && a_zone(m) > 0);
-	if (!m->gc->drains || !meta__in_pairs(m) || garbage(m) < a_zone(m))
+	if (!m->gc->drains || !meta__in_pairs(m) || garbage(m) + ahead(m) < a_zone(m))
 		return room;
 	return room > kept ? room - kept : 0;
 }
@@ -447,6 +461,16 @@ static void round_done(struct meta *m)
 		give_up(m);
 }
 
+/* (8).  False: there is room, or nobody can give any. */
+static bool gets_room(struct meta *m)
+{
+	ASSERT(m->gc->drains && m->gc->victims == 0);
+	if (room_for_round(m) >= a_zone(m) || ahead(m) == 0)
+		return false;
+	meta__supply_yield(m);
+	return true;
+}
+
 /* ---- how fast (2) --------------------------------------------------------------------------- */
 
 static uint32_t moves_max(const struct meta *m)
@@ -501,10 +525,12 @@ bool meta__gc_turn(struct meta *m)
 		if (due)
 			g->evens = false;
 		if (!pick(m)) {
-			if (g->drains)
-				drain_rests(m);
-			else
+			if (!g->drains)
 				give_up(m);
+			else if (gets_room(m))
+				return true;
+			else
+				drain_rests(m);
 			return g->drains && due; /* that comes next */
 		}
 		meta__gc_find_begin(m);
