@@ -201,7 +201,7 @@ test_libs       = $(call libs_of,$(call test_layer,$(1)))
 define test_rules
 $(B)/test/unit/$(1): $(call objects,test/unit/$(1).c $($(1)_srcs)) $(B)/libtest.a $(call test_libs,$(1))
 	$(call say,LD,$$@)
-	$$(call link,$$(filter %.o,$$^) $(B)/libtest.a $(call test_libs,$(1)) -lcriterion)
+	$$(call link,$$(filter %.o,$$^) $(B)/libtest.a $(call test_libs,$(1)) -lcriterion $$($(1)_ldflags))
 endef
 $(foreach t,$(unit_tests),$(eval $(call test_rules,$(t))))
 

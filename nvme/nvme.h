@@ -438,6 +438,17 @@ void nvme_ring(struct nvme_qpair *qp);
  */
 must_check uint32_t nvme_poll(struct nvme_qpair *qp, struct nvme_io **done, uint32_t done_max);
 
+/**
+ * nvme_move - let `to`, a copy of `from`, take the place of an I/O in flight
+ *
+ * nvme_poll() will return `to` in its place, and the driver forgets `from`.
+ *
+ * Owns:    as after nvme_submit(`to`).  The buffer is the same.
+ * Thread:  the queue pair's.  It looks at each command in flight.
+ * Returns: false: `from` is not in flight.
+ */
+must_check bool nvme_move(struct nvme_qpair *qp, const struct nvme_io *from, struct nvme_io *to);
+
 /* nvme_qpair_is_away - whether nvme_submit() says -EHOSTDOWN */
 bool nvme_qpair_is_away(const struct nvme_qpair *qp);
 

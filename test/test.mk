@@ -35,6 +35,7 @@ sim_sock_calls := socket bind listen accept4 connect getpeername getsockname get
 sim_sock_ldflags := $(sim_sock_calls:%=-Wl,--wrap=%)
 wire_ldflags := $(sim_sock_ldflags)
 sim_ldflags := $(sim_sock_ldflags)
+test_app_hedge_ldflags := $(sim_sock_ldflags)
 # Where a plan begins.
 order_ldflags := -Wl,--wrap=meta__tx_begin
 # wekactl's own, but for its commands, and for what writes to /sys: test/lib/ctl_world.c plays the kernel.

@@ -163,10 +163,10 @@ static const struct key keys[APP_CONF_KEYS] = {
 				     "longest a command to pci: or vfio-user: may take; then it is "
 				     "aborted, or the drive reset",
 				     NULL },
+	[APP_CONF_HEDGE] = { "hedge_reads", KIND_COUNT, AT(hedge_reads), 0, 1000, 8,
+			     "multiple of usual latency: later reads are hedged; 0: none", NULL },
 	[APP_CONF_SCRUB] = { "scrub_bytes_per_second", KIND_BYTES, AT(scrub_rate), 0, 64 * GIB,
-			     16 * MIB,
-			     "read from the drives by the scrub, which looks for damage; 0: no "
-			     "scrub",
+			     16 * MIB, "read by the scrub, which looks for damage; 0: no scrub",
 			     NULL },
 	[APP_CONF_REBUILD] = { "rebuild_bytes_per_second", KIND_BYTES, AT(rebuild_rate), 0, TIB, 0,
 			       "moved from drives that are lost or drained; 0: no limit", NULL },

@@ -65,6 +65,7 @@ enum app_conf_key {
 	APP_CONF_QUEUE_DEPTH,
 	APP_CONF_QUEUE_MAX,
 	APP_CONF_DRIVE_TIMEOUT,
+	APP_CONF_HEDGE,
 	APP_CONF_SCRUB,
 	APP_CONF_REBUILD,
 	APP_CONF_SPARE,
@@ -123,6 +124,7 @@ struct app_conf {
 	uint64_t queue_depth;
 	uint64_t queue_max;
 	uint64_t drive_timeout_us;
+	uint64_t hedge_reads;
 	uint64_t scrub_rate;
 	uint64_t rebuild_rate;
 	uint64_t spare_percent;

@@ -378,6 +378,7 @@ static void init_lists(struct app_core *core)
 	list_init(&core->shut);
 	list_init(&core->block_askers);
 	list_init(&core->damage_askers);
+	app_hedges_init(core);
 	for (uint32_t i = 0; i < APP_FILE_BUCKETS; i++)
 		list_init(&core->file[i]);
 }

@@ -418,6 +418,8 @@ static void drives_turn(struct app_core *core)
 	}
 	for (uint32_t i = 0; i < count; i++)
 		app_io_done(done[i]);
+	if (unlikely(!list_empty(&core->hedges.ops)) && count < IOS_MAX) /* all that came is seen */
+		app_hedges_turn(core);
 	while (!list_empty(&core->block_waiters)) /* the store may have zones again */
 		app_op_ready(list_entry(core->block_waiters.next, struct app_op, link));
 	app_serve_blocks(core);

@@ -45,13 +45,15 @@ struct app_core_cfg {
 	uint64_t staging_bytes;
 	uint32_t early_pages; /* the store's: meta.h */
 	uint32_t ops_max;
-	uint32_t spare_percent; /* the store's: meta.h; 0: none */
-	uint32_t spare_drives;  /* ... */
-	uint64_t rebuild_rate;  /* bytes a second; 0: no bound */
-	uint32_t told_missing;  /* + 1: a drive that the operator says is missing, of two copies */
-	uint32_t copies;        /* format: of each block, on two drives; 0: one */
-	uint32_t spread_at;     /* the store's: meta.h; tests set it */
-	uint32_t lend_after;    /* the same                          */
+	uint32_t spare_percent;  /* the store's: meta.h; 0: none */
+	uint32_t spare_drives;   /* ... */
+	uint64_t rebuild_rate;   /* bytes a second; 0: no bound */
+	uint32_t hedge_reads;    /* multiple of a drive's usual latency: app_hedge.c; 0: off */
+	uint64_t hedge_floor_ns; /* 0: APP_HEDGE_FLOOR_NS; tests set it */
+	uint32_t told_missing;   /* + 1: a drive that the operator says is missing, of two copies */
+	uint32_t copies;         /* format: of each block, on two drives; 0: one */
+	uint32_t spread_at;      /* the store's: meta.h; tests set it */
+	uint32_t lend_after;     /* the same                          */
 	uint32_t batch_in_flight;
 	uint32_t open_puts_max;
 	uint32_t opens_max; /* files that clients may have open on this core: app_hold.c */

@@ -8,7 +8,7 @@
  *   in a store of two copies (meta_pair.c)
  *     write   to both places                             one failed: drives_failed, for the store
  *     read    from the first place, or from the second   failed: from the second place
- *             if the first is on a drive that is lost
+ *             if the first is on a drive that is lost    late: from the second, too: app_hedge.c
  *
  *  (1) A write to a pair has failed for the operation if it failed in both places, or on two
  *      drives; else the store decides when it is given the blocks (meta_op.drives_failed)
@@ -37,6 +37,8 @@ static inline void submit_some(struct app_op *op)
 		struct app_io *io = &op->io[op->io_next++];
 
 		op->io_out_bytes += io->nvme.nblocks * BLOCK_SIZE;
+		if (unlikely(io->watch))
+			app_hedge_watch(io);
 		app_media_submit(&op->core->media, io);
 	}
 }
@@ -51,6 +53,7 @@ static inline struct app_io *add_io(struct app_op *op, enum nvme_op what, uint64
 	io->owner = op;
 	io->quiet = op->quiet;
 	io->turned = io->doubled = false;
+	io->watch = APP_WATCH_NONE;
 	io->drive = META_BADDR_DRIVE(baddr);
 	io->nvme = (struct nvme_io){
 		.op = what,
@@ -91,9 +94,12 @@ static wk_cold void add_copies(struct app_op *op, uint64_t baddr, uint32_t nbloc
 static wk_cold void add_read(struct app_op *op, uint64_t baddr, uint32_t nblocks, uint64_t iova)
 {
 	const uint64_t twin = is_away(op, baddr) ? meta_twin_of(op->core->twins, baddr) : 0;
+	struct app_io *io = add_io(op, NVME_READ, twin ? twin : baddr, nblocks, iova);
 
 	ASSERT(!op->one_copy && nblocks > 0);
-	add_io(op, NVME_READ, twin ? twin : baddr, nblocks, iova)->turned = twin != 0;
+	io->turned = twin != 0;
+	if (op->core->hedges.multiple && op->kind == APP_OP_READ)
+		io->watch = app_hedge_may(op, io) ? APP_WATCH_READ : APP_WATCH_TIME;
 }
 
 /* Sends a read that failed to the second copy.  False: it is not there, or failed, too. */
@@ -214,6 +220,8 @@ void app_io_done(struct app_io *io)
 {
 	struct app_op *op = io->owner;
 
+	if (unlikely(io->watch) && app_hedge_done(io))
+		return;
 	DASSERT(op->core->io_bytes >= (uint64_t)io->nvme.nblocks * BLOCK_SIZE);
 	DASSERT(op->io_out_bytes >= io->nvme.nblocks * BLOCK_SIZE);
 	ASSERT(op->ios_out > 0);
@@ -231,6 +239,8 @@ void app_io_done(struct app_io *io)
 					 (uint64_t)io->nvme.nblocks * BLOCK_SIZE);
 	}
 	op->io_out_bytes -= io->nvme.nblocks * BLOCK_SIZE;
+	if (unlikely(op->watched) && op->ios_out == 0)
+		app_hedge_unwatch(op);
 	drives_end(op);
 	if (unlikely(op->twins_due) && op->ios_out == 0 && op->io_next == op->io_count)
 		twins_next(op);

@@ -234,6 +234,27 @@ void app_give(struct app_core *core, struct app_session *session, void *piece)
 	app_lent_wake_tight(core);
 }
 
+wk_cold void *app_take_spare(struct app_core *core, uint32_t size_bytes)
+{
+	void *piece = app_staging_take(&core->staging, size_bytes);
+
+	ASSERT(size_bytes > 0);
+	if (piece)
+		account(core, NULL, piece, true);
+	return piece;
+}
+
+wk_cold void app_unpin(struct app_core *core, uint64_t iova)
+{
+	if (!app_staging_unpin(&core->staging, iova))
+		return;
+	core->freed = true;
+	wake_waiter(core);
+	app_wake_parts(core);
+	app_lent_wake_tight(core);
+	ASSERT(list_empty(&core->part_waiters));
+}
+
 /* (2), (5) */
 static bool table_fits(const struct app_core *core, const struct app_session *s,
 		       uint32_t size_bytes)
@@ -328,7 +349,7 @@ struct app_part *app_part_take(struct app_op *op)
 	part = list_entry(node, struct app_part, link);
 	part->piece = (struct fab_piece){ .user = part };
 	part->session = op->session;
-	part->buf = NULL;
+	part->buf = part->spare = NULL;
 	part->table_bytes = 0;
 	part->capacity_bytes = 0;
 	part->filling = 0;
@@ -369,12 +390,26 @@ void app_part_free(struct app_core *core, struct app_part *part)
 	ASSERT(!part->buf && !part->lent);
 }
 
+wk_cold void app_part_swap(struct app_core *core, struct app_part *part)
+{
+	char *buf = part->buf;
+
+	ASSERT(part->spare && !part->lent && part->filling == 0);
+	ASSERT(app_staging_size(&core->staging, buf) ==
+	       app_staging_size(&core->staging, part->spare));
+	account(core, NULL, part->spare, false);
+	account(core, part->session, part->spare, true);
+	part->buf = part->spare;
+	part->spare = NULL;
+	app_give(core, part->session, buf);
+}
+
 void app_part_send(struct app_core *core, struct fab_req *req, struct app_part *part, void *bytes,
 		   uint32_t window_at, uint32_t length_bytes)
 {
 	int rc;
 
-	ASSERT(!part->lent && part->filling == 0);
+	ASSERT(!part->lent && part->filling == 0 && !part->spare);
 	part->piece.window_at = window_at;
 	part->piece.length_bytes = length_bytes;
 	part->piece.bytes = bytes;
@@ -399,6 +434,8 @@ void app_part_filled(struct app_core *core, struct fab_req *req, struct app_part
 		return;
 	if (b && b->part == part)
 		b->part = NULL;
+	if (unlikely(part->spare))
+		app_hedges_settle(core, part);
 	app_part_send(core, req, part, part->buf, part->piece.window_at, part->piece.length_bytes);
 }
 

@@ -12,6 +12,7 @@
 
 #include "appliance/core/app_core.h"
 #include "appliance/core/app_damaged.h"
+#include "appliance/core/app_hedge.h"
 #include "appliance/media/app_failing.h"
 #include "appliance/media/app_media.h"
 #include "appliance/core/app_ring.h"
@@ -203,6 +204,7 @@ struct app_part {
 	uint32_t filling;     /* reads that still come into it */
 	bool closed;          /* nothing more comes: send it when filling is 0 */
 	bool lent;            /* lent to the fabric */
+	char *spare;          /* of staging, as large as buf; NULL: no read into it was hedged */
 };
 
 struct app_op {
@@ -295,6 +297,9 @@ struct app_op {
 	uint64_t drives_failed; /* ... drives that did not take their copies, by bits */
 	uint64_t io_iova;       /* ... where its runs begin */
 	bool quiet;             /* its I/Os that fail are not told to the log: a probe      */
+	bool watched;           /* ... and it is on core->hedges.ops, since watched_ns: */
+	uint64_t watched_ns;
+	struct list watch_link;
 	struct app_hidden *hidden;
 	struct app_hold *hold;      /* that it is to get, or to let go               */
 	struct list file_link;      /* of the store's core's file[bucket]: holds or waits */
@@ -411,6 +416,7 @@ struct app_core {
 	bool damage_listing;       /* ... the first of them is being served */
 	struct nvme_qpair *qp[META_DRIVES_MAX];
 	uint32_t nqps;
+	struct app_hedges hedges;
 	struct app_staging staging;
 	uint64_t table_bytes; /* of staging, in tables; at most a quarter */
 	uint64_t small_bytes; /* ... in small pieces: app_memory.c        */
@@ -774,10 +780,6 @@ must_check int app_scrub_create(struct app_core *core);
 void app_scrub_destroy(struct app_core *core);
 /* Is it time for it? */
 void app_scrub_turn(struct app_core *core);
-/* app_rebuild.c */
-void app_rebuild_turn(struct app_core *core);
-uint64_t app_rebuild_deadline(const struct app_core *core);
-void app_rebuild_add(struct app_core *core, struct app_rebuild_snapshot *out);
 uint64_t app_scrub_deadline(const struct app_core *core);
 enum app_next app_scrub_step(struct app_op *op);
 /* Suspects have come. */

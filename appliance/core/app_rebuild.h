@@ -54,4 +54,10 @@ uint64_t app_rebuild_missing(const struct app_rebuild_snapshot *s);
 /* Returns true if it does not end by itself. */
 bool app_rebuild_is_stuck(const struct app_rebuild_snapshot *s);
 
+struct app_core;
+void app_rebuild_turn(struct app_core *core);
+uint64_t app_rebuild_deadline(const struct app_core *core); /* UINT64_MAX: none */
+/* Adds what the store's core knows. */
+void app_rebuild_add(struct app_core *core, struct app_rebuild_snapshot *out);
+
 #endif

@@ -82,6 +82,7 @@ uint64_t app_core_deadline(const struct app_core *core)
 	at_ns = min_u64(at_ns, app_totals_deadline(core));
 	at_ns = min_u64(at_ns, app_vouch_deadline(core));
 	at_ns = min_u64(at_ns, app_rebuild_deadline(core));
+	at_ns = min_u64(at_ns, app_hedges_deadline(core));
 	for (uint32_t i = 0; i < app_drives_looked_after(core); i++)
 		if (core->qp[i])
 			at_ns = min_u64(at_ns, nvme_drive_deadline(core->cfg.drive[i]));

@@ -380,12 +380,14 @@ static void put_queues(struct text *t, const struct app_drive_snapshot *d)
 
 	put(t,
 	    "\"bytes\":%llu,\"volatile_cache\":%s,\"in_flight\":%u,\"commands\":%llu,"
-	    "\"doorbells\":%llu,\"errors\":%llu,\"soft_copied_bytes\":%llu,"
+	    "\"doorbells\":%llu,\"errors\":%llu,\"hedged_reads\":%llu,"
+	    "\"hedged_reads_won\":%llu,\"soft_copied_bytes\":%llu,"
 	    "\"syscalls\":%llu}",
 	    (unsigned long long)d->info.nblocks * BLOCK_SIZE,
 	    d->info.volatile_cache ? "true" : "false", d->in_flight,
 	    (unsigned long long)q->command_count, (unsigned long long)q->ring_count,
-	    (unsigned long long)q->error_count, (unsigned long long)q->soft_copied_bytes,
+	    (unsigned long long)q->error_count, (unsigned long long)d->hedged_reads,
+	    (unsigned long long)d->hedged_won, (unsigned long long)q->soft_copied_bytes,
 	    (unsigned long long)q->syscall_count);
 }
 

@@ -94,6 +94,8 @@ static void add_drive(struct app_core *core, uint32_t i, struct app_snapshot *s)
 	nvme_qpair_stats(core->qp[i], &queues);
 	add(&d->queues, &queues, sizeof(queues));
 	d->in_flight += nvme_qpair_in_flight(core->qp[i]);
+	d->hedged_reads += core->hedges.drive[i].hedged;
+	d->hedged_won += core->hedges.drive[i].won;
 	d->no_writes |= app_media_refuses_writes(&core->media, i);
 	if (core->index == 0)
 		look_at_drive(core, i, d);

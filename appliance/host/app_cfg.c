@@ -34,6 +34,7 @@ void app_cfg_core(const struct app_conf *c, struct app_core_cfg *out)
 		.scrub_rate = c->scrub_rate,
 		.rebuild_rate = c->rebuild_rate,
 		.deallocate = app_conf_tell(c),
+		.hedge_reads = (uint32_t)c->hedge_reads,
 		.patience_ns = max_u64(PATIENCE_MIN_NS, c->drive_timeout_us * NS_PER_US),
 	};
 }

@@ -128,6 +128,21 @@ void app_media_submit(struct app_media *md, struct app_io *io)
 		list_push_back(&d->waiting, &io->link);
 }
 
+wk_cold bool app_media_move(struct app_media *md, struct app_io *from, struct app_io *to)
+{
+	struct app_media_drive *d = &md->drive[from->drive];
+
+	ASSERT(!from->meta && !from->failed);
+	*to = *from;
+	to->nvme.owner = to;
+	list_init(&to->link);
+	if (!list_linked(&from->link))
+		return d->qp && nvme_move(d->qp, &from->nvme, &to->nvme);
+	list_push_back(&from->link, &to->link); /* (1): before it, in the same list */
+	list_del(&from->link);
+	return true;
+}
+
 /* Tries again. */
 static void submit_again(struct app_media *md, struct app_io *io)
 {

@@ -22,6 +22,8 @@
 struct app_io {
 	struct nvme_io nvme;
 	uint32_t drive;
+	uint8_t watch;     /* enum app_watch: app_hedge.h, of an operation's only */
+	uint64_t since_ns; /* ... when it was submitted */
 	void *owner;
 	struct meta_io *meta; /* the store's; NULL: an operation's       */
 	uint32_t tries;       /* how often it came back to be retried   */
@@ -88,6 +90,10 @@ bool app_media_leave(struct app_media *md, uint32_t drive);
  * I/Os that a reset stopped are submitted again, so that callers see only the delay.
  */
 void app_media_submit(struct app_media *md, struct app_io *io);
+
+/* Copies an operation's I/O that is under way to `to`, which comes back in its place: `from` is the
+ * caller's again, and its buffer is not.  False: it has come back already. */
+must_check bool app_media_move(struct app_media *md, struct app_io *from, struct app_io *to);
 
 /* Submits the store's I/Os.  Returns their number. */
 uint32_t app_media_store(struct app_media *md);

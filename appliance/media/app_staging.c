@@ -8,6 +8,7 @@
  *  (1) Every page belongs to exactly one piece; page[first].starts marks its first page.
  *  (2) A free piece is on free[its order], and its buddy of that order is not free whole.
  *  (3) A lost page is in a piece that is used, or that was given back and is on no list.
+ *  (4) A pinned piece is used: it is on no list, and counts as used, until its last pin is gone.
  */
 #include "appliance/media/app_staging.h"
 
@@ -88,7 +89,8 @@ void *app_staging_take(struct app_staging *s, uint32_t size_bytes)
 	}
 	s->page[at].order = (uint8_t)order;
 	s->pages_used += 1u << order;
-	DASSERT(s->page[at].starts && !s->page[at].free); /* (1) */
+	DASSERT(s->page[at].starts && !s->page[at].free);    /* (1) */
+	ASSERT(s->page[at].pins == 0 && !s->page[at].given); /* (4) */
 	ASSERT(s->pages_used + s->pages_lost <= s->npages);
 	return s->base + ((uint64_t)at << PAGE_SHIFT);
 }
@@ -99,6 +101,11 @@ void app_staging_give(struct app_staging *s, void *piece)
 
 	ASSERT(at < s->npages);
 	ASSERT(s->page[at].starts && !s->page[at].free);
+	if (unlikely(s->page[at].pins)) { /* (4) */
+		ASSERT(!s->page[at].given);
+		s->page[at].given = true;
+		return;
+	}
 	order = s->page[at].order;
 	ASSERT(s->pages_used >= 1u << order);
 	DASSERT(((uintptr_t)piece & 4095) == 0);
@@ -132,6 +139,39 @@ wk_cold void app_staging_lose(struct app_staging *s, uint64_t iova, uint64_t siz
 		s->page[i].lost = true;
 }
 
+/* The first page of the piece with the memory at `iova`. */
+static uint32_t first_of(const struct app_staging *s, uint64_t iova)
+{
+	uint32_t at = (uint32_t)((iova - s->iova) >> PAGE_SHIFT);
+
+	ASSERT(iova >= s->iova && at < s->npages);
+	while (!s->page[at].starts)
+		at--;
+	ASSERT(!s->page[at].free); /* (1) */
+	return at;
+}
+
+wk_cold void app_staging_pin(struct app_staging *s, uint64_t iova)
+{
+	struct app_staging_page *p = &s->page[first_of(s, iova)];
+
+	ASSERT(!p->given && p->pins < UINT16_MAX);
+	p->pins++;
+}
+
+wk_cold bool app_staging_unpin(struct app_staging *s, uint64_t iova)
+{
+	const uint32_t at = first_of(s, iova);
+	struct app_staging_page *p = &s->page[at];
+
+	ASSERT(p->pins > 0); /* (4) */
+	if (--p->pins > 0 || !p->given)
+		return false;
+	p->given = false;
+	app_staging_give(s, s->base + ((uint64_t)at << PAGE_SHIFT));
+	return true;
+}
+
 #ifdef WK_DEBUG
 
 static void free_check(const struct app_staging *s, uint32_t at)
@@ -140,6 +180,7 @@ static void free_check(const struct app_staging *s, uint32_t at)
 	const uint32_t buddy = at ^ (1u << p->order);
 
 	ASSERT(p->starts && list_linked(&p->link)); /* (2) */
+	ASSERT(p->pins == 0 && !p->given);          /* (4) */
 	ASSERT(p->order + 1 == APP_STAGING_ORDERS || buddy >= s->npages || !s->page[buddy].free ||
 	       s->page[buddy].order != p->order); /* (2) */
 }

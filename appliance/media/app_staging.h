@@ -23,7 +23,9 @@ struct app_staging_page {
 	uint8_t order;    /* of the piece that starts here */
 	bool free;
 	bool starts;
-	bool lost; /* a drive that nothing stops may still write here: never given out again */
+	bool lost;     /* a drive that nothing stops may still write here: never given out again */
+	bool given;    /* back, while it is pinned */
+	uint16_t pins; /* reads that may still write to the piece that starts here */
 };
 
 struct app_staging {
@@ -50,6 +52,12 @@ void app_staging_give(struct app_staging *s, void *piece);
  * nothing for other memory.
  */
 void app_staging_lose(struct app_staging *s, uint64_t iova, uint64_t size_bytes);
+
+/* Keeps the piece with the memory at `iova` from being given out again, also when it is given back,
+ * until it was unpinned as often: a read that nobody waits for may still write to it. */
+void app_staging_pin(struct app_staging *s, uint64_t iova);
+/* Returns true if the piece had been given back, and is free now. */
+bool app_staging_unpin(struct app_staging *s, uint64_t iova);
 
 #ifdef WK_DEBUG
 /* Counts the pages again, and compares. */

@@ -298,6 +298,20 @@ int nvme_submit(struct nvme_qpair *qp, struct nvme_io *io)
 	return 0;
 }
 
+wk_cold bool nvme_move(struct nvme_qpair *qp, const struct nvme_io *from, struct nvme_io *to)
+{
+	uint32_t commands = 0;
+
+	for (uint32_t i = 0; i + 1 < qp->rings.depth; i++) {
+		if (qp->slot[i].io != from)
+			continue;
+		qp->slot[i].io = to;
+		commands++;
+	}
+	ASSERT(commands <= to->commands_left); /* (3); a flush that it owes has no id yet */
+	return commands > 0;
+}
+
 void nvme_ring(struct nvme_qpair *qp)
 {
 	struct nvme_rings *r = &qp->rings;

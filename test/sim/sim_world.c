@@ -41,6 +41,8 @@ static void core_cfg(const struct sim_world *w, uint32_t index, struct app_core_
 		.staging_bytes = w->cfg.staging_bytes ? w->cfg.staging_bytes : 2u << 20,
 		.queue_max = w->cfg.queue_max,
 		.scrub_rate = w->cfg.scrub_rate,
+		.hedge_reads = w->cfg.hedge_reads,
+		.hedge_floor_ns = w->cfg.hedge_floor_ns,
 		.spread_at = w->cfg.seed % 2 ? 3 : 0, /* names; 0: more than there are */
 		.lend_after = w->cfg.lend_after,
 		.ops_max = w->cfg.ops_max,

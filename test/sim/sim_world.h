@@ -60,8 +60,10 @@ struct sim_world_cfg {
 	/* The core's and the server's, where the least is too small; 0: that. */
 	uint64_t staging_bytes;
 	uint32_t queue_max;
-	uint64_t scrub_rate; /* 0: no scrub */
-	uint32_t lend_after; /* the store's: meta.h */
+	uint64_t scrub_rate;     /* 0: no scrub */
+	uint32_t hedge_reads;    /* the core's */
+	uint64_t hedge_floor_ns; /* ... */
+	uint32_t lend_after;     /* the store's: meta.h */
 	uint32_t credits;
 	uint32_t long_bodies;
 	uint32_t window_max_bytes; /* of clients; 0: SIM_WINDOW */

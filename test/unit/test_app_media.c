@@ -134,3 +134,41 @@ Test(app_media, what_a_drive_was_told_before_it_was_reset_is_not_told_again)
 	cr_assert_eq(r.md.retry_count, 1);
 	rig_down(&r);
 }
+
+/* One that the drive has, and one that still waits for its queue. */
+Test(app_media, moved_ios_come_back_as_their_copies_in_their_order)
+{
+	enum { COUNT = 70, GIVEN = 3, WAITS = 65 };
+	static _Alignas(4096) char page[4096];
+	static struct app_io io[COUNT], copy[2];
+	struct app_io *done[COUNT];
+	uint32_t count = 0;
+	uint64_t iova;
+	struct rig r;
+	bool progress;
+
+	rig_up(&r);
+	cr_assert_eq(nvme_dma_map(r.dma, page, sizeof(page), &iova), 0);
+	for (uint32_t i = 0; i < COUNT; i++) {
+		io[i].nvme =
+			(struct nvme_io){ .op = NVME_READ, .nblocks = 1, .block = i, .iova = iova };
+		app_media_submit(&r.md, &io[i]);
+	}
+	cr_assert(app_media_move(&r.md, &io[GIVEN], &copy[0]));
+	cr_assert(app_media_move(&r.md, &io[WAITS], &copy[1]));
+	for (uint32_t turns = 0; turns < 10; turns++) {
+		app_media_ring(&r.md);
+		count += app_media_poll(&r.md, done + count, COUNT - count, &progress);
+	}
+	cr_assert_eq(count, COUNT);
+	for (uint32_t i = 0; i < COUNT; i++) {
+		const struct app_io *want = i == GIVEN ? &copy[0] : i == WAITS ? &copy[1] : &io[i];
+
+		cr_assert_eq(done[i], want, "%u", i);
+		cr_assert_eq(done[i]->nvme.status, 0);
+	}
+	cr_assert_not(app_media_move(&r.md, &io[0], &copy[0]), "it is back");
+	cr_assert_eq(r.md.in_flight, 0);
+	nvme_dma_unmap(r.dma, iova, sizeof(page));
+	rig_down(&r);
+}

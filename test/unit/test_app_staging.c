@@ -42,6 +42,29 @@ Test(app_staging, gives_two_pieces_of_8_mib_and_no_third)
 	app_staging_give(&s, b);
 }
 
+Test(app_staging, pinned_piece_is_not_given_out_again)
+{
+	char *all = app_staging_take(&s, 8 << 20), *a = app_staging_take(&s, 8 << 20), *rest;
+	const uint64_t inside = app_staging_iova(&s, a) + 5 * 4096;
+
+	rest = app_staging_take(&s, 2 << 20);
+	cr_assert(all && a && rest);
+	app_staging_pin(&s, inside);
+	app_staging_pin(&s, inside + (3 << 20));
+	app_staging_give(&s, a);
+	cr_assert_eq(s.pages_used, BYTES >> 12);
+	cr_assert_null(app_staging_take(&s, 1));
+	cr_assert_not(app_staging_unpin(&s, inside));
+	cr_assert_null(app_staging_take(&s, 1));
+	cr_assert(app_staging_unpin(&s, inside));
+	cr_assert_eq(app_staging_take(&s, 8 << 20), a);
+	app_staging_pin(&s, inside);
+	cr_assert_not(app_staging_unpin(&s, inside), "it is used");
+	app_staging_give(&s, a);
+	app_staging_give(&s, all);
+	app_staging_give(&s, rest);
+}
+
 Test(app_staging, pieces_do_not_overlap_and_come_together_again)
 {
 	struct rand_state r;

@@ -117,6 +117,24 @@ Test(nvme_qpair, long_io_is_split_at_the_drives_limit_and_comes_back_once)
 	cr_assert_eq(stats.command_count, 3);
 }
 
+Test(nvme_qpair, moved_io_comes_back_as_its_copy)
+{
+	struct nvme_io io = read_of(&f, 0, 10), other = read_of(&f, 20, 1), copy, *done[8];
+
+	cr_assert_eq(nvme_submit(f.qp, &io), 0); /* three commands */
+	cr_assert_eq(nvme_submit(f.qp, &other), 0);
+	copy = io;
+	cr_assert(nvme_move(f.qp, &io, &copy));
+	io.commands_left = 1000; /* nobody looks at it any more */
+	cr_assert_not(nvme_move(f.qp, &io, &copy));
+	nvme_ring(f.qp);
+	cr_assert_eq(nvme_poll(f.qp, done, 8), 2);
+	cr_assert(done[0] == &copy && done[1] == &other);
+	cr_assert(copy.status == 0 && copy.commands_left == 0 && io.commands_left == 1000);
+	cr_assert_eq(nvme_qpair_in_flight(f.qp), 0);
+	cr_assert_not(nvme_move(f.qp, &copy, &io), "it is back");
+}
+
 Test(nvme_qpair, split_io_that_does_not_fit_leaves_nothing_behind)
 {
 	struct nvme_io small = read_of(&f, 0, 1), big = read_of(&f, 0, 28);
