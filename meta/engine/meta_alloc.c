@@ -38,7 +38,7 @@
  *      on the others, and collection has room there.  It need not be empty, as in (7).  A drive
  *      that is lost or drained uses the room, so one less is kept until that drive is gone.  New
  *      files and names get -ENOSPC before it is used; pages, moved data and deletion ignore it
- *      [test_meta_spare].
+ *      (meta_spare.c) [test_meta_spare].
  * (10) While the store converts to two copies, files take no more than it will hold then: what is
  *      still on one drive finds room for its second copy [test_meta_protect_full].
  * (11) While blocks leave a drive, or get their second copy, and find no room, new data has no room
@@ -52,8 +52,6 @@
 
 #define DATA_AHEAD_BLOCKS (2 * META_IO_BLOCKS_MAX) /* two of the largest writes */
 #define PAGE_AHEAD        60u                      /* a fifth of them for pages above leaves */
-#define SPARE_ROOM        4u                       /* (9): zones for collection to begin in, ... */
-#define SPARE_ROOM_SHARE  32u                      /* ... and a part of all for dead blocks */
 
 static bool is_of_pages(const struct meta__zones *z, const struct meta__supply *s)
 {
@@ -141,6 +139,12 @@ uint32_t meta__zones_of_reserve(const struct meta *m)
 	return 1 + (pages > ahead ? (uint32_t)div_up(pages - ahead, z->geo.zone_pages) : 0);
 }
 
+static uint32_t at_least(const struct meta *m, uint32_t zones)
+{
+	ASSERT(zones > 0);
+	return max_u32(zones, (uint32_t)div_up((uint64_t)meta__groups_total(m) * 3, 100));
+}
+
 uint32_t meta__zone_reserve(const struct meta *m, bool data)
 {
 	const uint32_t log_max = log_groups_max(m), log = log_groups(m);
@@ -150,8 +154,7 @@ uint32_t meta__zone_reserve(const struct meta *m, bool data)
 		need += log_max - log;
 	if (!data)
 		return need + 1;
-	return m->zones->drain_zones +
-	       max_u32(need + 3, (uint32_t)div_up((uint64_t)meta__groups_total(m) * 3, 100));
+	return m->zones->drain_zones + at_least(m, meta__spare_free(m, need + 3));
 }
 
 uint32_t meta__zones_kept(const struct meta *m)
@@ -199,22 +202,6 @@ static uint64_t zones_of_pages(const struct meta__zones *z)
 	return min_u64(z->page_zones, div_up(pages, z->geo.zone_pages));
 }
 
-/* (9): of `all`, so many would be lost with the largest drives. */
-static uint64_t kept_of(uint64_t all, uint64_t lost)
-{
-	return lost ? min_u64(all, lost + SPARE_ROOM + all / SPARE_ROOM_SHARE) : 0;
-}
-
-/* (7), (9) */
-static uint32_t spare_zones(const struct meta *m)
-{
-	const uint64_t all = meta__groups_total(m), kept = kept_of(all, meta__groups_kept(m));
-	const uint64_t others = all - kept;
-
-	DASSERT(m->conf.spare_percent < 100);
-	return (uint32_t)(kept + div_up(others * m->conf.spare_percent, 100));
-}
-
 /* (7), (9), (10): is the number of blocks that files may have bounded? */
 static bool is_bounded(const struct meta *m)
 {
@@ -237,10 +224,9 @@ static uint64_t zones_for_others(const struct meta *m)
 {
 	const struct meta__zones *z = m->zones;
 
-	DASSERT(meta__zone_reserve(m, true) >= z->drain_zones);
-	return (uint64_t)meta__zone_reserve(m, true) - z->drain_zones + log_groups(m) +
+	return at_least(m, meta__zone_reserve(m, false) + 2) + log_groups(m) +
 	       zones_of_pages(z) + /* data to be moved counts as live already */
-	       spare_zones(m) + (unlikely(m->converts) ? zones_ahead(m, UINT64_MAX) : 0);
+	       meta__spare_zones(m) + (unlikely(m->converts) ? zones_ahead(m, UINT64_MAX) : 0);
 }
 
 /* Returns the places for data, garbage included, which is collected before -ENOSPC. */
@@ -259,7 +245,7 @@ bool meta__pairs_fit(const struct meta *m)
 	const uint64_t dirty = min_u64(z->dirty_pages_max, 2 * z->live_pages + 16);
 	const uint64_t pages = max_u64(dirty, z->page[0].want_min + z->page[1].want_min);
 	const uint64_t log = g->log_zones_max; /* META__LOG_COPIES are a pair */
-	uint64_t need = kept_of(all, meta__pairs_kept(m)) + g->root_zones;
+	uint64_t need = meta__spare_of(all, meta__pairs_kept(m)) + g->root_zones;
 
 	ASSERT(z->counted && m->copies == 1);
 	need += max_u64(4 + log, div_up(all * 3, 100) + 1) + zones_ahead(m, ahead_max(m) / 2);
@@ -304,7 +290,7 @@ void meta__statfs_space(const struct meta *m, struct meta_statfs *out)
 	const struct meta__zones *z = m->zones;
 	const uint32_t zones = meta__groups_total(m);
 	const uint32_t never =
-		max_u32(log_groups_max(m) + 4, (zones * 3 + 99) / 100) + spare_zones(m);
+		max_u32(log_groups_max(m) + 4, (zones * 3 + 99) / 100) + meta__spare_zones(m);
 	const uint64_t a_zone = z->geo.zone_end - 1, places = places_for_data(m);
 
 	out->zones_total = z->geo.zones_serving;

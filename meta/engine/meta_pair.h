@@ -56,6 +56,14 @@ uint32_t meta__pairs_free(const struct meta *m);
 uint32_t meta__pairs_total(const struct meta *m);
 uint32_t meta__pairs_kept(const struct meta *m);
 
+/* ---- meta_spare.c: room for the rebuild of drives ------------------------- */
+
+/* Returns what files leave free of `all` groups if so many may be lost. */
+uint64_t meta__spare_of(uint64_t all, uint64_t lost);
+uint32_t meta__spare_zones(const struct meta *m); /* ... with those for dead blocks */
+/* Returns the groups that must be free, so that `need` still are when a drive is lost. */
+uint32_t meta__spare_free(const struct meta *m, uint32_t need);
+
 /* Sends a read to the twin instead.  Returns false if no twin can be read. */
 must_check bool meta__io_turns(struct meta *m, struct meta__io *x);
 /* Sends a write to the twin as well: x->twin. */

@@ -74,6 +74,15 @@ static void fulls_are_there(void)
 	}
 }
 
+static uint64_t blocks_free(void)
+{
+	struct meta_statfs st = { 0 };
+	struct meta_op op = { .type = META_OP_STATFS, .statfs = &st };
+
+	cr_assert_eq(rig_run(&r, &op), 0);
+	return st.blocks_free;
+}
+
 /* Returns whether it makes itself whole again. */
 static bool full_store_loses_a_drive(uint64_t seed, uint32_t ndrives, uint32_t mib)
 {
@@ -88,6 +97,9 @@ static bool full_store_loses_a_drive(uint64_t seed, uint32_t ndrives, uint32_t m
 	blocks_max = most[seed % 3];
 	fill_store();
 	replace_some(2 * full);
+	while (full < FULL_MAX && put_full(full) == 0)
+		full++;
+	cr_assert_lt(blocks_free(), blocks_max, "df agrees");
 	r.dead = 1u << drive;
 	cr_assert(meta_drive_failed(r.m, drive));
 	for (uint32_t turns = 0; turns < 60 && !stat_of(drive).gone; turns++)
@@ -104,4 +116,13 @@ Test(meta_full_rebuild, room_ahead_of_new_data_is_used)
 {
 	for (uint64_t seed = 1; seed <= 9; seed++)
 		cr_assert(full_store_loses_a_drive(seed, 6, 8), "seed %u", (uint32_t)seed);
+}
+
+/* Each of three drives has a third of the zones that are free. */
+Test(meta_full_rebuild, collection_can_begin_on_the_drives_that_are_left)
+{
+	for (uint64_t seed = 1; seed <= 30; seed++)
+		for (uint32_t mib = 3; mib <= 4; mib++)
+			cr_expect(full_store_loses_a_drive(seed, 3, mib), "seed %u, %u MiB",
+				  (uint32_t)seed, mib);
 }
