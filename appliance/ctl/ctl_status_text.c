@@ -285,6 +285,27 @@ static void line_of_scrub(FILE *to, const json_t *s)
 		ctl_bytes((double)speed).s);
 }
 
+/* Names the drives that reads were hedged on. */
+static void line_of_hedges(FILE *to, const json_t *drives)
+{
+	const char *between = "hedged    ";
+	const json_t *d;
+	size_t i;
+
+	json_array_foreach(drives, i, d)
+	{
+		if (!ctl_num(d, NULL, "hedged_reads"))
+			continue;
+		fprintf(to, "%sdrive %u: %llu late reads, %llu answered from the other copy",
+			between, (unsigned)ctl_num(d, NULL, "number"),
+			(unsigned long long)ctl_num(d, NULL, "hedged_reads"),
+			(unsigned long long)ctl_num(d, NULL, "hedged_reads_won"));
+		between = "; ";
+	}
+	if (*between == ';')
+		fprintf(to, "\n");
+}
+
 static void line_of_memory(FILE *to, const json_t *s)
 {
 	fprintf(to, "memory    %s at most: ",
@@ -370,6 +391,7 @@ static void print_page(FILE *to, const json_t *status, const json_t *before, dou
 	if (json_object_get(status, "rebuild"))
 		ctl_status_rebuild_line(to, json_object_get(status, "rebuild"));
 	line_of_scrub(to, status);
+	line_of_hedges(to, drives);
 	line_of_memory(to, status);
 	table_of_drives(to, drives);
 }

@@ -3,11 +3,13 @@
  * A whole appliance of four cores, each a thread, and clients over both transports, each a thread:
  * files of their own written, appended to, read, renamed and removed, one file that all append to
  * at once, and one of which each writes blocks of its own.  Many are made in a row at first, in a
- * directory of one's own, whose shard is lent.  Every byte read is compared.  Three times: where
- * all pages stay in memory, where some are written and read again beside what is changed, and where
- * directories are spread over shards.  Run under TSan: torture_app_cores [rounds].
+ * directory of one's own, whose shard is lent.  Every byte read is compared.  Four times: where
+ * all pages stay in memory, where some are written and read again beside what is changed, where
+ * directories are spread over shards, and in a store of two copies on files, of which each read
+ * that does not come back at once is hedged.  Run under TSan: torture_app_cores [rounds].
  */
 #define _GNU_SOURCE
+#include "appliance/core/app_op.h"
 #include "appliance/host/app_run.h"
 #include "base/clock.h"
 #include "base/num.h"
@@ -77,16 +79,26 @@ static void listen_for_clients(void)
 		ASSERT(fab_server_add(srv, &run.srv[i]) == 0);
 }
 
-static void begin(pthread_t *control, uint64_t cache_bytes, uint32_t early_pages,
-		  uint32_t spread_at)
+static void open_drives(bool files)
 {
-	struct nvme_options wanted = { .qpair_count_max = CORES };
-	char err_text[NVME_ERR_TEXT];
+	struct nvme_options wanted = { .qpair_count_max = CORES, .create = files };
+	char err_text[NVME_ERR_TEXT], name[64];
 
+	for (uint32_t i = 0; i < DRIVES; i++) {
+		snprintf(name, sizeof(name), "file:/tmp/weka-torture-%d.%u?size=128M",
+			 (int)getpid(), i);
+		ASSERT(nvme_open(&drive[i], files ? name : "mem:128M", dma, &wanted, err_text,
+				 sizeof(err_text)) == 0);
+		*strchr(name, '?') = '\0';
+		ASSERT(!files || unlink(name + strlen("file:")) == 0);
+	}
+}
+
+static void begin(pthread_t *control, uint64_t cache_bytes, uint32_t early_pages,
+		  uint32_t spread_at, uint32_t copies)
+{
 	ASSERT(nvme_dma_create(&dma) == 0);
-	for (uint32_t i = 0; i < DRIVES; i++)
-		ASSERT(nvme_open(&drive[i], "mem:128M", dma, &wanted, err_text, sizeof(err_text)) ==
-		       0);
+	open_drives(copies > 1);
 	atomic_store(&stop, false);
 	run = (struct app_run){ .cores = CORES, .spin_max_ns = 20 * NS_PER_US };
 	listen_for_clients();
@@ -99,6 +111,9 @@ static void begin(pthread_t *control, uint64_t cache_bytes, uint32_t early_pages
 		.cache_bytes = cache_bytes,
 		.early_pages = early_pages,
 		.spread_at = spread_at,
+		.copies = copies,
+		.hedge_reads = copies - 1,
+		.hedge_floor_ns = 1,
 		.lend_after = spread_at ? 1 : 0, /* few names are in one shard for long */
 		.staging_bytes = 16u << 20,
 		.ops_max = 16, /* fewer than are asked for, so that some wait */
@@ -357,14 +372,14 @@ static void check_together(struct visitor *v)
 }
 
 /* spread_at: names; 0: no directory has so many that it is spread. */
-static void life(uint64_t cache_bytes, uint32_t early_pages, uint32_t spread_at)
+static void life(uint64_t cache_bytes, uint32_t early_pages, uint32_t spread_at, uint32_t copies)
 {
 	static struct visitor visitor[CLIENTS];
 	struct app_core_stat stat[CORES];
 	pthread_t control;
-	uint64_t made = 0;
+	uint64_t made = 0, hedged = 0;
 
-	begin(&control, cache_bytes, early_pages, spread_at);
+	begin(&control, cache_bytes, early_pages, spread_at, copies);
 	for (uint32_t i = 0; i < CLIENTS; i++)
 		come(&visitor[i], i);
 	for (uint32_t i = 0; i < CLIENTS; i++)
@@ -378,8 +393,11 @@ static void life(uint64_t cache_bytes, uint32_t early_pages, uint32_t spread_at)
 	(void)!write(run.event_fd, &(uint64_t){ 1 }, sizeof(uint64_t));
 	while (atomic_load_explicit(&run.at, memory_order_acquire) != APP_RUN_ENDED)
 		usleep(1000);
-	for (uint32_t i = 0; i < CORES; i++)
+	for (uint32_t i = 0; i < CORES; i++) {
 		app_core_stat(run.thread[i].core, &stat[i]);
+		for (uint32_t d = 0; d < DRIVES; d++)
+			hedged += run.thread[i].core->hedges.drive[d].hedged;
+	}
 	end(control);
 	ASSERT(run.status == 0);
 	for (uint32_t i = 1; i < CORES; i++) /* each had a client, and asked for it */
@@ -388,17 +406,18 @@ static void life(uint64_t cache_bytes, uint32_t early_pages, uint32_t spread_at)
 		made += stat[i].made;
 	ASSERT(stat[0].served > 0 && (made > 0 || spread_at));
 	printf("torture_app_cores: %u clients of %u cores, %u rounds; %llu calls of other cores, "
-	       "%llu changes made there\n",
-	       CLIENTS, CORES, rounds, (unsigned long long)stat[0].served,
-	       (unsigned long long)made);
+	       "%llu changes made there, %llu reads hedged\n",
+	       CLIENTS, CORES, rounds, (unsigned long long)stat[0].served, (unsigned long long)made,
+	       (unsigned long long)hedged);
 }
 
 int main(int argc, char **argv)
 {
 	if (argc > 1)
 		rounds = (uint32_t)atoi(argv[1]);
-	life(8u << 20, 0, 0);
-	life(2u << 20, 8, 0);
-	life(8u << 20, 8, 3);
+	life(8u << 20, 0, 0, 1);
+	life(2u << 20, 8, 0, 1);
+	life(8u << 20, 8, 3, 1);
+	life(8u << 20, 0, 0, 2);
 	return 0;
 }

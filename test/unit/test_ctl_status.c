@@ -111,6 +111,16 @@ Test(ctl_status, what_wants_attention_comes_first)
 	expect_shown("3     draining      0 B    0%      0 B     -    -  -\n");
 }
 
+Test(ctl_status, drives_that_were_read_around_are_named)
+{
+	page("{\"drives\":[{\"number\":0,\"hedged_reads\":0},"
+	     "{\"number\":1,\"hedged_reads\":7,\"hedged_reads_won\":5},"
+	     "{\"number\":3,\"hedged_reads\":12,\"hedged_reads_won\":12}]}",
+	     NULL, 0);
+	expect_shown("\nhedged    drive 1: 7 late reads, 5 answered from the other copy; "
+		     "drive 3: 12 late reads, 12 answered from the other copy\nmemory ");
+}
+
 Test(ctl_status, drive_that_allow_missing_lets_be_is_told_of_once)
 {
 	page("{\"store\":{\"health\":-30,\"missing_drive\":1,\"orphans\":64},\"drives\":["
