@@ -61,6 +61,7 @@ void app_hedges_init(struct app_core *core)
 
 	h->multiple = core->cfg.hedge_reads;
 	h->floor_ns = core->cfg.hedge_floor_ns ? core->cfg.hedge_floor_ns : APP_HEDGE_FLOOR_NS;
+	h->step_ns = h->floor_ns / max_u32(h->multiple, 1);
 	list_init(&h->ops);
 	for (uint32_t i = 0; i < APP_HEDGES_MAX; i++)
 		h->slot[i].core = core;
@@ -96,10 +97,14 @@ static void learn(struct app_core *core, const struct app_io *io)
 	ASSERT(core->now_ns >= io->since_ns && h->multiple > 0); /* (5) */
 	if (io->nvme.status)
 		return;
-	if (d->seen[size] >= SEEN_LEAST)
-		took_ns =
-			min_u64(took_ns, max_u64(2 * d->usual_ns[size], h->floor_ns / h->multiple));
-	d->seen[size] += d->seen[size] < SEEN_MOST;
+	if (likely(d->seen[size] >= SEEN_LEAST))
+		took_ns = min_u64(took_ns, max_u64(2 * d->usual_ns[size], h->step_ns));
+	if (likely(d->seen[size] == SEEN_MOST)) { /* without a division */
+		d->usual_ns[size] -= d->usual_ns[size] / SEEN_MOST;
+		d->usual_ns[size] += took_ns / SEEN_MOST;
+		return;
+	}
+	d->seen[size]++;
 	d->usual_ns[size] -= d->usual_ns[size] / d->seen[size];
 	d->usual_ns[size] += took_ns / d->seen[size];
 }

@@ -13,7 +13,7 @@ struct app_core;
 struct app_op;
 struct app_part;
 
-/* Why app_hedge.c wants to see an I/O come back. */
+/* The part that an I/O has in app_hedge.c, which sees it come back. */
 enum app_watch {
 	APP_WATCH_NONE,
 	APP_WATCH_TIME,   /* a read of an operation: for its time only    */
@@ -44,6 +44,7 @@ struct app_hedge_drive {
 struct app_hedges {
 	uint32_t multiple; /* 0: off */
 	uint64_t floor_ns;
+	uint64_t step_ns; /* what a longer read counts as, at least */
 	uint32_t used;
 	uint32_t twins_out;
 	uint64_t reads_out;  /* that may be hedged, or are */
