@@ -134,8 +134,18 @@ uint32_t meta__zone_ios_idle(const struct meta__zones *z)
 	return idle;
 }
 
-/* Both headers at once.  Zones that pages need are no second copies, nor those that a mount may
- * need, which has the old log beside the new one. */
+/* In a store of two copies a drive may be lost at any time, so its log has two (meta_log.c (7)).
+ * Else zones that pages need are no second copies, nor are those that a mount may need, which has
+ * the old log beside the new one. */
+static bool log_doubles(const struct meta *m)
+{
+	if (m->mounted && meta__in_pairs(m))
+		return true;
+	return meta__groups_free(m) >
+	       meta__zones_of_reserve(m) + (m->mounted ? 0 : 2 * META__LOG_COPIES);
+}
+
+/* Both headers at once. */
 static int log_open(struct meta *m)
 {
 	const struct meta__zones *z = m->zones;
@@ -148,9 +158,7 @@ static int log_open(struct meta *m)
 		return -EAGAIN;
 	ASSERT(meta__zone_open(m, first, META__ZONE_LOG));
 	second = meta__zone_pick_but(m, drive_of(m, first));
-	if (second != META__ZONE_NONE &&
-	    meta__groups_free(m) >
-		    meta__zones_of_reserve(m) + (m->mounted ? 0 : 2 * META__LOG_COPIES))
+	if (second != META__ZONE_NONE && log_doubles(m))
 		ASSERT(meta__zone_open(m, second, META__ZONE_LOG));
 	return -EAGAIN;
 }
