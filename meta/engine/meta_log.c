@@ -24,7 +24,7 @@
  *  (7) With two drives a block is on both, the same bytes in zones of the same order: it
  *      is durable when both are.  So no block of a log is lost with one bad place.  In a
  *      store that is nearly full one copy must do [test_meta_copies:each_block_is_on_both_drives];
- *      if it has two copies of each block, only for a log that a mount began [test_meta_full_log].
+ *      not if it has two copies of each block, and two drives have room [test_meta_full_log].
  *  (8) A zone without a second copy is left as soon as a pair is ahead, or a zone that was
  *      taken when there was one drive: at most two zones are given up half used when a second
  *      drive is added.  Never for a single zone that was taken for lack of room

@@ -134,12 +134,12 @@ uint32_t meta__zone_ios_idle(const struct meta__zones *z)
 	return idle;
 }
 
-/* In a store of two copies a drive may be lost at any time, so its log has two (meta_log.c (7)).
- * Else zones that pages need are no second copies, nor are those that a mount may need, which has
- * the old log beside the new one. */
+/* In a store of two copies a drive may be lost at any time, so its log has two (meta_log.c (7)); a
+ * pair leaves pages hardly fewer groups than a single zone.  Else zones that pages need are no
+ * second copies, nor are those that a mount may need, which has the old log beside the new one. */
 static bool log_doubles(const struct meta *m)
 {
-	if (m->mounted && meta__in_pairs(m))
+	if (meta__in_pairs(m))
 		return true;
 	return meta__groups_free(m) >
 	       meta__zones_of_reserve(m) + (m->mounted ? 0 : 2 * META__LOG_COPIES);

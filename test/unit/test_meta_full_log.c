@@ -56,10 +56,13 @@ Test(meta_full_log, each_block_of_it_is_on_two_drives)
 	for (uint64_t seed = 1; seed <= 20; seed++) {
 		uint32_t files = 0, names = 0;
 
-		store_of(seed, 2 + (seed % 5 == 4), bytes, seed % 2);
+		store_of(seed, 2 + (uint32_t)(seed % 2), bytes, seed % 3 == 0);
 		for (uint32_t round = 0; round < 6; round++) {
 			fill(&files, &names);
 			remove_some(files, names);
+			rig_power_cut(&r);
+			cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
+			look();
 		}
 		rig_end(&r);
 	}
