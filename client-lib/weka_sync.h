@@ -97,10 +97,12 @@ WEKA_MUST_CHECK int weka_undrain(struct weka_client *client, const char *drive);
  *
  * `scheme` is "mirror": each block on two drives.  The blocks of before are copied in the
  * background, also after a restart; only then may a drive be lost.  weka_status() reports the
- * progress.  It cannot be taken back.
- * Errors:  -EINVAL (another scheme), -EALREADY, -EPERM (only one drive is in use), -ENODEV (a drive
- *          is dead, missing, or being drained), -ENOSPC (no room for two copies), -EFBIG (its
- *          roots are on one drive, and too many to be moved), -EACCES.
+ * progress.  It cannot be taken back.  "2+1" to "10+1": a store of two copies makes parity of
+ * blocks that are no longer new, over so many drives and one, and frees their second copies.
+ * Errors:  -EINVAL (another scheme), -EALREADY, -EPERM (too few drives are in use, or parity is
+ *          asked for before two copies), -ENODEV (a drive is dead, missing, or being drained),
+ *          -ENOSPC (no room for two copies), -EFBIG (its roots are on one drive, and too many to be
+ *          moved), -EACCES.
  */
 WEKA_MUST_CHECK int weka_protect(struct weka_client *client, const char *scheme);
 

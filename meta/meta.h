@@ -88,9 +88,8 @@ struct meta_conf {
 	uint32_t spread_at;     /* names, then a directory is spread over shards; 0: 4096 */
 	uint32_t lend_after; /* changes in a row by one reader, then their shard is lent; 0: 16 */
 	bool vouch_later;    /* the caller calls meta_log_vouch(); else 32 quiet turns are enough */
-	/* At format only: */
-	uint32_t copies;  /* of each block, on two drives; 0: one */
-	uint32_t nshards; /* a power of two; 64 is usual       */
+	/* At format only.  nshards: a power of two, 64 is usual; the others: meta_protect.h. */
+	uint32_t nshards, copies, fold;
 	uint64_t secret;  /* seeds the hash of names           */
 	uint8_t uuid[16]; /* of the new store                  */
 	int64_t wall_ns;  /* now, for the root directory       */
@@ -410,7 +409,8 @@ struct meta_statfs {
 	uint64_t bad_blocks;            /* of files, rotten: found so often by collection */
 	uint64_t told_blocks, told_failures; /* since mount: that drives need not keep any more */
 	/* now; kept zones are never for files: log, reserve, spare; zone_blocks: with its header */
-	uint64_t live_blocks, live_pages, log_zones, kept_zones, zone_blocks, lone_blocks, converts;
+	uint64_t live_blocks, live_pages, log_zones, kept_zones, zone_blocks;
+	uint64_t lone_blocks, converts, fold, folded_blocks, parity_blocks;
 };
 
 /*

@@ -128,6 +128,7 @@ enum meta__io_kind {                      /* owner: meta_io_done() returns it th
 		     META__IO_COLLECT,    /* meta_collect.c                         */
 		     META__IO_CHECK,      /* meta_check.c                           */
 		     META__IO_GC,         /* meta_gc_move.c                         */
+		     META__IO_FOLD,       /* meta_folder.c                          */
 		     META__IO_TELL,       /* meta_tell.c                            */
 };
 
@@ -240,6 +241,7 @@ struct meta__boot;
 struct meta__ops;
 struct meta__collect;
 struct meta__gc;
+struct meta__folder;
 struct meta__checker;
 struct meta__share;
 struct meta__receipts;
@@ -276,6 +278,7 @@ struct meta {
 	uint64_t epoch;  /* of this mount: log blocks of other mounts are not ours       */
 	uint32_t copies; /* of each block of data and pages: 1, 2 */
 	bool converts;   /* ... but some may still have one (meta_protect.c) */
+	uint32_t fold;   /* data zones of a fold, at most; 0: none is made (meta_fold.c) */
 	uint64_t dead;   /* drives, by their bits: what was written there may be lost */
 	uint64_t losing; /* ... that the superblocks do not name lost yet: meta_pair.c (3) */
 	int failed;      /* 0, or -EROFS once the log or a checkpoint could not be written */
@@ -297,6 +300,7 @@ struct meta {
 	struct meta__ops *ops;
 	struct meta__collect *collect;
 	struct meta__gc *gc;
+	struct meta__folder *folder;
 	struct meta__checker *checker;
 	struct meta_scrub *scrub;  /* NULL: no scrub                              */
 	struct meta__share *share; /* NULL: there are no readers                */
@@ -335,6 +339,7 @@ META__MODULE(boot);
 META__MODULE(ops);
 META__MODULE(collect);
 META__MODULE(gc);
+META__MODULE(folder);
 META__MODULE(checker);
 META__MODULE(receipts);
 META__MODULE(fresh);
@@ -593,8 +598,9 @@ enum meta__zone_kind {
 	META__ZONE_LOG,
 	META__ZONE_PAGE,
 	META__ZONE_DATA,
-	META__ZONE_ROOT, /* a copy of the root area that had to leave its drive */
-	META__ZONE_TWIN, /* of a zone of pages or data, on another drive: meta_pair.c */
+	META__ZONE_ROOT,   /* a copy of the root area that had to leave its drive */
+	META__ZONE_TWIN,   /* of a zone of pages or data, on another drive: meta_pair.c */
+	META__ZONE_PARITY, /* of zones of data, on other drives: meta_fold.c */
 };
 
 /* Only these two count pages, in memory: ZONE records are of data zones only (mount counts pages

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * How many copies a store keeps of each block, and a store that gets its second ones.
+ * How many copies a store keeps of each block, and a store that gets its second ones.  At format
+ * meta_conf says it: copies, 0 or 1: one, 2: on two drives; fold: with two copies, pairs of zones
+ * become folds of so many zones of data, 0: they do not.
  *
  * struct meta_statfs counts that: copies; lone_blocks, in zones whose blocks still have one copy of
  * two; converts: 1 while there may be such blocks since meta_protect(), and no drive may be lost.
+ * fold: the zones of data of a fold, at most, 0: none is made; folded_blocks: places for files in
+ * folds; parity_blocks: of these written since the mount, for parity.
  */
 #ifndef META_PROTECT_H
 #define META_PROTECT_H
@@ -24,6 +28,27 @@
  *          -EIO: a superblock cannot be written (a mount may find that it has begun); -EROFS.
  */
 must_check int meta_protect(struct meta *m);
+
+/**
+ * meta_fold - from now on make folds of pairs, in a store of two copies
+ *
+ * Of so many zones of data, at most, and one of their parity, each on another drive (meta_fold.c):
+ * one drive may be lost, as before, and less space is used.  With another number it is that of the
+ * folds that are made from now on.  It cannot be taken back.  Durable, and to be waited for, as
+ * meta_protect(): META_OP_DRIVE with META_PROTECT and the number in `length`.
+ *
+ * Errors:  -EINVAL: not 2 to META_FOLD_MAX; -EALREADY: it is that number already; -EPERM: the store
+ *          has one copy, or converts, or too few drives serve; -EBUSY, -EIO, -EROFS as there.
+ */
+must_check int meta_fold(struct meta *m, uint32_t zones);
+
+/* How a store keeps its blocks, as people say it: "none", "mirror", "4+1". */
+struct meta_scheme {
+	uint32_t copies; /* 1, 2 */
+	uint32_t fold;   /* 0: no folds */
+};
+/* False: it is none of these. */
+must_check bool meta_scheme_parse(const char *text, size_t len, struct meta_scheme *out);
 
 struct meta_copies {
 	uint64_t lost; /* drives, by bits: meta_drive_stat.lost, those of a mount included */

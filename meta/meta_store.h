@@ -18,6 +18,7 @@
 #define META__LOG_BYTES_MAX   (64u << 20) /* of log that a mount replays   */
 #define META__LOG_KEEP_BLOCKS 2u          /* of a zone, for empty blocks   */
 #define META__LOG_BUFS        8u
+#define META__FOLD_MIN        2u /* data zones: of one, it would be a pair */
 #define META__COPIES_MAX      2u /* of a block of data or pages */
 #define META__LOG_COPIES      2u /* of each block, if there are enough drives */
 #define META__LOG_ZONES_MAX   (META__LOG_BYTES_MAX / META__ZONE_BYTES_MIN + 1)
@@ -52,6 +53,7 @@ struct meta__super {
 	uint32_t root_zone[2][META__ROOT_ZONES_MAX]; /* + 1 */
 	uint32_t copies;                             /* of each block: 1, 2 */
 	bool converts; /* ... but some may still have one (meta_protect.c) */
+	uint32_t fold; /* data zones of a fold, at most; 0: none (meta_fold.c) */
 };
 
 struct meta__geo {
@@ -118,6 +120,10 @@ struct meta__zone_seen {
 	uint64_t incarnation, epoch, order, oldest_order, mark;
 	uint32_t twin; /* + 1; 0: it has none */
 	uint64_t pair;
+	/* of parity: */
+	uint32_t members;
+	uint32_t member[META_FOLD_MAX];
+	uint64_t member_incarnation[META_FOLD_MAX];
 };
 void meta__zone_build(const struct meta__zone_seen *z, const uint8_t uuid[16], void *block);
 /* One copy.  0, -EUCLEAN: it is not whole. */
@@ -208,7 +214,12 @@ struct meta__zone {
 	uint32_t twin;   /* the pair's other zone, + 1; 0: it has none (meta_pair.c) */
 	bool lone;       /* ... though it should have one */
 	uint32_t heads;  /* OPENING: headers of the pair that are not durable yet */
-	uint64_t pair;   /* number of the pair that it is, or was, in */
+	uint64_t pair;   /* number of the pair, or of parity the fold, that it is or was in */
+	uint32_t next;   /* of its fold: the next zone in the ring, + 1; 0: it is in none */
+	bool parity;     /* ... and this is the fold's parity */
+	bool folding;    /* a fold is being made of it: it is no victim */
+	bool unlike;     /* its copies differ somewhere: it is emptied, not folded */
+	bool bare;       /* a twin that was freed alone: its content must stay (meta_fold.c (3)) */
 };
 
 /* A stream of new addresses: the data of one drive, or what collection moves (unit: block), or
@@ -231,6 +242,7 @@ struct meta__zone_io {
 	uint32_t zone;  /* META__ZONE_NONE: idle */
 	bool second;    /* copy that is being written */
 	bool mends;     /* the header of a zone that has one: */
+	bool names;     /* ... with other content: meta__zone_name() */
 	uint8_t copies; /* copies still to be written, as bits */
 	uint32_t next;  /* if it was free: the zone after it; NONE: it was the last */
 };
@@ -295,6 +307,14 @@ struct meta__zones {
 	uint64_t pair_last; /* number */
 	uint32_t lone;      /* zones of pages and data without a twin, where they should have one */
 	uint32_t lone_on[META_DRIVES_MAX]; /* ... on each drive */
+	uint32_t folds;                    /* that there are, */
+	uint32_t folded;                   /* ... and their data zones */
+	uint32_t unlikes;
+	uint64_t parity_blocks; /* written since mount */
+	/* the header of parity that names the members of a fold, from its write until the fold is
+	 * made; NULL: there is none; and -EAGAIN while it is being written */
+	const struct meta__zone_seen *naming;
+	int naming_status;
 	struct meta__zone_io io[META__ZONE_IOS];
 };
 
@@ -314,7 +334,11 @@ void meta__zones_root(struct meta *m, const struct meta__geo *geo);
 void meta__zone_give_root(struct meta *m, uint32_t zone); /* taken for them, and not used */
 void meta__zone_use(struct meta *m, uint32_t zone, enum meta__zone_kind kind); /* free -> closed */
 void meta__zone_page_add(struct meta *m, uint64_t baddr); /* boot: a page that lives */
-void meta__zone_settle(struct meta *m, uint32_t zone);    /* closed and nothing alive: empty */
+/* Counts zones that the next checkpoint frees: for all, or on a drive that is to leave. */
+void meta__zone_coming(struct meta *m, uint32_t zone, bool more);
+void meta__zone_settle(struct meta *m, uint32_t zone); /* closed and nothing alive: empty */
+/* Its fold is durable: the first of this pair stays, the twin will be free. */
+void meta__zone_untwin(struct meta *m, uint32_t first);
 void meta__zone_hold(struct meta *m, uint32_t zone, bool hold); /* boot: a log record names it */
 /* meta_alloc.c's half of a zone's life: */
 bool meta__zone_open(struct meta *m, uint32_t zone,
@@ -347,6 +371,8 @@ int meta__moved_alloc(struct meta *m, uint32_t nblocks, struct meta_run *runs, u
 uint64_t meta__moved_room(const struct meta *m); /* blocks, sooner or later */
 /* Groups that blocks which get their second copies leave for other collection: meta_gc.c (8). */
 #define META__LEFT_ZONES 2u
+/* Groups that the folder may take before its folds free some: meta_fold.c (6). */
+#define META__FOLDER_ROOM 2u
 /* Free zones that data (or, with data false, new names) must leave alone. */
 uint32_t meta__zone_reserve(const struct meta *m, bool data);
 uint32_t meta__zones_of_reserve(const struct meta *m); /* ... those for pages */
@@ -364,6 +390,8 @@ void meta__zone_freed(struct meta *m, uint32_t zone);            /* nothing live
 void meta__zone_mended(struct meta *m, uint64_t baddr); /* a damaged block there is good again */
 bool meta__zone_mend(struct meta *m, const struct meta__zone_seen *head, uint32_t copies);
 void meta__zone_mend_done(struct meta *m, struct meta__zone_io *io);
+/* Writes a header of parity with its members: zones->naming, which the caller keeps and ends. */
+bool meta__zone_name(struct meta *m, const struct meta__zone_seen *head);
 /* Returns the header of a zone as the store serves by it. */
 struct meta__zone_seen meta__zone_head(const struct meta *m, uint32_t zone);
 
@@ -541,6 +569,8 @@ struct meta__boot {
 	uint32_t in_turn;                                   /* roots that are being written */
 	uint32_t *head_twin;
 	uint64_t *head_pair;
+	struct meta__zone_seen *fold; /* headers of parity with members */
+	uint32_t fold_count, fold_max;
 	uint32_t lost_heads, lost_first; /* zones of which no header is whole (meta_heads.c) */
 	uint64_t away_pages;   /* on a missing drive, as far as pages that can be read name them */
 	uint64_t away_changes; /* of the log, to leaves that cannot be reached */
@@ -600,6 +630,10 @@ int meta__heads_write(struct meta *m);
 /* meta_pairs.c: which zones are pairs, by their headers; those in which nothing lives are none. */
 void meta__pairs_find(struct meta *m);
 void meta__pairs_settle(struct meta *m);
+/* meta_folds.c: which zones are folds, by the headers of parity; after the pairs. */
+must_check int meta__folds_take(struct meta *m, const struct meta__zone_seen *seen);
+void meta__folds_find(struct meta *m);
+void meta__folds_settle(struct meta *m);
 /* Notes that the zone has content of this kind.  False: its header contradicts. */
 bool meta__heads_adopt(struct meta *m, uint32_t zone, enum meta__zone_kind kind);
 /* meta_mend.c: to be written again once the log was looked at; that stage: -EALREADY at its end. */
@@ -647,8 +681,6 @@ void meta__drain_failed(struct meta *m); /* a change of the set for it */
 must_check int meta__drain_replaced(struct meta *m, uint32_t drive);
 void meta__drain_begun(struct meta *m); /* that set counts now */
 void meta__next_set(struct meta *m);    /* boot->next: as it is now, with the next number */
-/* Returns true if all live blocks, the log and the reserve fit into so many groups. */
-bool meta__live_fits(const struct meta *m, uint64_t groups);
 /* meta_protect.c: the store has two copies of all.  True: that is being written. */
 bool meta__protect_turn(struct meta *m);
 bool meta__log_in_pairs(const struct meta *m); /* each of its zones has a copy */
@@ -674,6 +706,10 @@ bool meta__gc_hopes(const struct meta *m); /* will it win zones, without anythin
 bool meta__gc_busy(const struct meta *m);  /* it is emptying zones */
 bool meta__gc_idle(const struct meta *m);  /* nothing of it is under way */
 void meta__gc_io_done(struct meta *m, struct meta__io *x);
+bool meta__folder_turn(struct meta *m);
+bool meta__folder_hopes(const struct meta *m); /* will it win zones? */
+bool meta__folder_idle(const struct meta *m);  /* nothing of it is under way */
+void meta__folder_io_done(struct meta *m, struct meta__io *x);
 bool meta__check_turn(struct meta *m);
 static inline bool meta__check_running(const struct meta *m)
 {

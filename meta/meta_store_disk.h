@@ -6,6 +6,7 @@
 
 #include "base/le.h"
 #include "meta/meta_disk.h"
+#include "meta/meta_twins.h"
 
 #define META__SUPER_MAGIC 0x524f5453414b4557ull /* "WEKASTOR" */
 #define META__ROOT_MAGIC  0x544f4f52u           /* "ROOT" */
@@ -20,6 +21,7 @@
 #define META__FEATURE_SPREAD   (1ull << 2) /* directories may have parts: since format    */
 #define META__FEATURE_COPIES   (1ull << 3) /* zones have twins, and a drive may be lost   */
 #define META__FEATURE_CONVERTS (1ull << 4) /* blocks may still have one copy of two */
+#define META__FEATURE_FOLDS    (1ull << 5) /* pairs are folded: zones of parity   */
 #define META__ROOT_ZONES_MAX   32u         /* that a copy of the root area may lie in     */
 
 LAYOUT_BEGIN
@@ -51,6 +53,8 @@ struct meta_super_disk {
 	le32 root_zone[2][META__ROOT_ZONES_MAX]; /* a copy's zones, each + 1; 0: at root_at */
 	le32 copies;                             /* of each block of data and pages; 0: one */
 	le32 converts; /* 1: blocks may still have one copy, so no drive may be lost */
+	le32 fold;     /* data zones of a fold, at most; 0: there are none */
+	le32 reserved;
 };
 
 /* Block 0, and the last one, of a drive that is offered to any store that is told to take it. */
@@ -103,7 +107,15 @@ struct meta_zone_disk {
 	le64 mark;         /* first zone of a drive: meta_mark.c        */
 	le32 twin;         /* the pair's other zone, + 1; 0: it has none */
 	le32 reserved2;
-	le64 pair; /* number of the pair: meta_pair.c           */
+	le64 pair; /* number of the pair, or of the fold: meta_pair.c */
+	/* Zones of parity: meta_fold.c; else zeros. */
+	le32 members; /* 0: its fold is not made yet */
+	le32 reserved3;
+	struct {
+		le32 zone;
+		le32 reserved;
+		le64 incarnation;
+	} member[META_FOLD_MAX];
 };
 
 /* At the start of a log block; records follow. */
@@ -147,10 +159,10 @@ struct meta_mut_disk {
 };
 LAYOUT_END
 
-static_assert(sizeof(struct meta_super_disk) == 3768, "FORMAT.md 2.1");
+static_assert(sizeof(struct meta_super_disk) == 3776, "FORMAT.md 2.1");
 static_assert(sizeof(struct meta_offer_disk) == 48, "FORMAT.md 2.4");
 static_assert(sizeof(struct meta_root_disk) == 640, "FORMAT.md 2.2");
-static_assert(sizeof(struct meta_zone_disk) == 96, "FORMAT.md 2.3");
+static_assert(sizeof(struct meta_zone_disk) == 264, "FORMAT.md 2.3");
 static_assert(sizeof(struct meta_log_disk) == 64, "FORMAT.md 6");
 static_assert(sizeof(struct meta_record_disk) == 8, "FORMAT.md 6");
 static_assert(sizeof(struct meta_part_disk) == 48, "FORMAT.md 6");

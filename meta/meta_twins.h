@@ -4,9 +4,12 @@
  *
  *   V1 -> W1   (V1 in meta_pair.c)
  *   V2 -> W2   (V2 in meta_pair.c)
+ *   V3 -> W3   (V3 in meta_fold.c)
+ *   V4 -> W4   (V4 in meta_pair.c)
  *
  * Thread: the store's writes it.  Any core may look up a block that it has planned to read or was
- * given to write: the block's zone stays paired, or alone, until all such use of it has ended.
+ * given to write: the block's zone stays paired, in its fold, or alone, until all such use of it
+ * has ended; only that it may come from a pair into a fold.  Then the twin's bytes are still there.
  */
 #ifndef META_TWINS_H
 #define META_TWINS_H
@@ -14,6 +17,8 @@
 #include "meta/meta.h"
 
 #include <stdatomic.h>
+
+#define META_FOLD_MAX 10u /* data zones of a fold: meta_fold.c */
 
 struct meta_twins {
 	_Atomic uint32_t zone_blocks; /* 0: this store has one copy of each block */
@@ -23,6 +28,7 @@ struct meta_twins {
 		uint64_t at; /* first block of its first zone */
 		uint32_t count;
 		_Atomic uint64_t *twin; /* by zone: where its twin begins; 0: it has none */
+		_Atomic uint64_t *ring; /* ... and the next zone of its fold; 0: it is in none */
 	} drive[META_DRIVES_MAX];
 };
 
@@ -36,21 +42,50 @@ static inline uint32_t meta_twins_blocks(const struct meta_twins *t)
 	return atomic_load_explicit(&t->zone_blocks, memory_order_acquire); /* W2 */
 }
 
-/* Returns the place of the second copy of a block, or 0 if it has no second copy. */
-static inline uint64_t meta_twin_of(const struct meta_twins *t, uint64_t baddr)
+/* Finds the block's zone on its drive, and the offset there.  False: it is in none, or there are
+ * no second copies. */
+static inline bool meta_twins_zone(const struct meta_twins *t, uint64_t baddr, uint64_t *zone,
+				   uint64_t *offset)
 {
 	const uint32_t d = META_BADDR_DRIVE(baddr), blocks = meta_twins_blocks(t);
-	uint64_t zone, at, twin;
 
 	if (blocks == 0 || d >= META_DRIVES_MAX || !t->drive[d].twin ||
 	    META_BADDR_BLOCK(baddr) < t->drive[d].at)
+		return false;
+	*zone = (META_BADDR_BLOCK(baddr) - t->drive[d].at) / blocks;
+	*offset = (META_BADDR_BLOCK(baddr) - t->drive[d].at) % blocks;
+	return *zone < t->drive[d].count;
+}
+
+/* Returns the place of the second copy of a block, or 0 if it has no second copy. */
+static inline uint64_t meta_twin_of(const struct meta_twins *t, uint64_t baddr)
+{
+	uint64_t zone, offset, twin;
+
+	if (!meta_twins_zone(t, baddr, &zone, &offset))
 		return 0;
-	at = META_BADDR_BLOCK(baddr) - t->drive[d].at;
-	zone = at / blocks;
-	if (zone >= t->drive[d].count)
-		return 0;
-	twin = atomic_load_explicit(&t->drive[d].twin[zone], memory_order_relaxed);
-	return twin ? twin + at % blocks : 0;
+	twin = atomic_load_explicit(&t->drive[META_BADDR_DRIVE(baddr)].twin[zone],
+				    memory_order_acquire); /* W4 */
+	return twin ? twin + offset : 0;
+}
+
+/* Fills in the places whose exclusive or is this block, if it is in a fold.  Returns how many; 0:
+ * it is in none.  To be asked after meta_twin_of() has returned 0. */
+static inline uint32_t meta_fold_of(const struct meta_twins *t, uint64_t baddr,
+				    uint64_t other[META_FOLD_MAX])
+{
+	uint64_t zone, offset, at = baddr;
+	uint32_t count = 0;
+
+	while (meta_twins_zone(t, at, &zone, &offset)) {
+		at = atomic_load_explicit(&t->drive[META_BADDR_DRIVE(at)].ring[zone],
+					  memory_order_acquire); /* W3 */
+		if (at == 0 || at + offset == baddr || count == META_FOLD_MAX)
+			return at + offset == baddr ? count : 0;
+		at += offset;
+		other[count++] = at;
+	}
+	return 0;
 }
 
 /* Returns true if a drive may be read and written, as far as this core knows by now. */

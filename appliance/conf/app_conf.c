@@ -185,9 +185,9 @@ static const struct key keys[APP_CONF_KEYS] = {
 	[APP_CONF_SHARDS] = { "shards", KIND_POW2, AT(shards), 1, 4096, 64,
 			      "shards of a store on mem: drives, which is formatted at each start",
 			      NULL },
-	[APP_CONF_PROTECT] = { "protect", KIND_TEXT, AT(protect), 4, 6, 0,
-			       "of a store on mem: drives; mirror: each block is on two of them",
-			       "none or mirror" },
+	[APP_CONF_PROTECT] = { "protect", KIND_TEXT, AT(protect), 3, 6, 0,
+			       "of a store on mem: drives; mirror, 4+1: one of them may be lost",
+			       "none, mirror, or 2+1 ... 10+1" },
 };
 
 struct parser {
@@ -540,11 +540,11 @@ bool app_conf_differs(const struct app_conf *a, const struct app_conf *b, enum a
 	return memcmp(at_a, at_b, sizeof(uint64_t)) != 0;
 }
 
-uint32_t app_conf_copies(const char *protect)
+struct meta_scheme app_conf_scheme(const char *protect)
 {
-	if (strcmp(protect, "mirror") == 0)
-		return 2;
-	return strcmp(protect, "none") == 0 ? 1 : 0;
+	struct meta_scheme s;
+
+	return meta_scheme_parse(protect, strlen(protect), &s) ? s : (struct meta_scheme){ 0 };
 }
 
 enum app_tell app_conf_tell(const struct app_conf *c)
@@ -605,8 +605,8 @@ static int check_whole(const struct app_conf *c, char *why)
 	else if (strcmp(c->deallocate, "own") != 0 && strcmp(c->deallocate, "all") != 0 &&
 		 strcmp(c->deallocate, "none") != 0)
 		app_conf_blame(c, APP_CONF_DEALLOCATE, why, "allowed are own, all and none");
-	else if (app_conf_copies(c->protect) == 0)
-		app_conf_blame(c, APP_CONF_PROTECT, why, "allowed are none and mirror");
+	else if (app_conf_scheme(c->protect).copies == 0)
+		app_conf_blame(c, APP_CONF_PROTECT, why, "allowed are none, mirror, 2+1 ... 10+1");
 	else if (c->session_pools_max_bytes > c->pools_max_bytes && c->line[APP_CONF_SESSION_POOLS])
 		app_conf_blame(c, APP_CONF_SESSION_POOLS, why,
 			       "more than pools_max, of all clients");

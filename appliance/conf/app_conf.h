@@ -7,6 +7,7 @@
 #define APP_CONF_H
 
 #include "base/assert.h"
+#include "meta/meta_protect.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -131,7 +132,7 @@ struct app_conf {
 	uint64_t spare_drives;              /* or APP_AUTO */
 	char deallocate[APP_CONF_TEXT_MAX]; /* "own", "all" or "none" */
 	uint64_t shards;
-	char protect[APP_CONF_TEXT_MAX]; /* "none" or "mirror" */
+	char protect[APP_CONF_TEXT_MAX]; /* "none", "mirror", "4+1" */
 };
 
 /* Every limit at its default; no drives, no addresses, no key. */
@@ -161,8 +162,8 @@ must_check int app_conf_load(struct app_conf *c, const char *path, char *why);
  */
 must_check int app_conf_read_key(struct app_conf *c, uint8_t key[APP_KEY_BYTES], char *why);
 
-/* Copies of each block that "none" or "mirror" means; 0: it is neither. */
-uint32_t app_conf_copies(const char *protect);
+/* Returns the meaning of "none", "mirror" or "4+1"; 0 copies: the text is none of these. */
+struct meta_scheme app_conf_scheme(const char *protect);
 
 /* Returns the core's value for `deallocate`. */
 enum app_tell app_conf_tell(const struct app_conf *c);

@@ -10,6 +10,7 @@
 #include "appliance/media/app_drives.h"
 #include "appliance/media/app_missing.h"
 #include "appliance/core/app_op.h"
+#include "appliance/core/app_sum.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -47,6 +48,7 @@ static void meta_conf_of(const struct app_core_cfg *cfg, struct meta_conf *out)
 		.spare_percent = cfg->spare_percent,
 		.spare_drives = cfg->spare_drives,
 		.copies = cfg->copies,
+		.fold = cfg->fold,
 		.spread_at = cfg->spread_at,
 		.lend_after = cfg->lend_after,
 		.vouch_later = true,
@@ -317,9 +319,11 @@ static int take_store(struct app_core *core)
 	if (err)
 		goto destroy_meta;
 	core->media.faults = core->cfg.faults ? &core->cfg.faults[core->index] : NULL;
-	if (core->meta && core->cfg.read_only)
+	err = app_sums_create(core);
+	if (!err && core->meta && core->cfg.read_only)
 		err = app_overlay_create(&core->media.overlay, core->cfg.overlay_bytes);
 	if (err) {
+		app_sums_destroy(core);
 		app_media_fini(&core->media);
 		goto destroy_meta;
 	}
@@ -336,6 +340,7 @@ destroy_meta:
 static void give_store(struct app_core *core)
 {
 	ASSERT(core->media.in_flight == 0);
+	app_sums_destroy(core);
 	if (core->meta)
 		meta_destroy(core->meta);
 	meta_reader_destroy(core->reader);

@@ -23,6 +23,7 @@
  */
 #include "appliance/core/app_lent.h"
 #include "appliance/core/app_op.h"
+#include "appliance/core/app_sum.h"
 #include "appliance/core/app_wants.h"
 #include "appliance/core/app_stat.h"
 #include "appliance/core/app_full.h"
@@ -408,6 +409,7 @@ static void drives_turn(struct app_core *core)
 			core->progress |= nvme_drive_step(core->cfg.drive[i], core->now_ns);
 	app_patience_turn(core);
 	app_copies_turn(core);
+	app_sums_turn(core);
 	app_media_ring(&core->media);
 	count = app_media_poll(&core->media, done, IOS_MAX, &some);
 	ASSERT(count <= IOS_MAX);

@@ -9,6 +9,7 @@
  *     write   to both places                             one failed: drives_failed, for the store
  *     read    from the first place, or from the second   failed: from the second place
  *             if the first is on a drive that is lost    late: from the second, too: app_hedge.c
+ *   ... whose pairs have become folds (meta_fold.c): summed up from the others instead: app_sum.c
  *
  *  (1) A write to a pair has failed for the operation if it failed in both places, or on two
  *      drives; else the store decides when it is given the blocks (meta_op.drives_failed)
@@ -18,6 +19,7 @@
  */
 #include "appliance/core/app_lent.h"
 #include "appliance/core/app_op.h"
+#include "appliance/core/app_sum.h"
 
 #include "base/num.h"
 
@@ -39,7 +41,10 @@ static inline void submit_some(struct app_op *op)
 		op->io_out_bytes += io->nvme.nblocks * BLOCK_SIZE;
 		if (unlikely(io->watch))
 			app_hedge_watch(io);
-		app_media_submit(&op->core->media, io);
+		if (unlikely(io->summed))
+			app_sum_want(op->core, io);
+		else
+			app_media_submit(&op->core->media, io);
 	}
 }
 
@@ -52,7 +57,7 @@ static inline struct app_io *add_io(struct app_op *op, enum nvme_op what, uint64
 	io->meta = NULL;
 	io->owner = op;
 	io->quiet = op->quiet;
-	io->turned = io->doubled = false;
+	io->turned = io->doubled = io->part = io->summed = false;
 	io->watch = APP_WATCH_NONE;
 	io->drive = META_BADDR_DRIVE(baddr);
 	io->nvme = (struct nvme_io){
@@ -93,12 +98,15 @@ static wk_cold void add_copies(struct app_op *op, uint64_t baddr, uint32_t nbloc
 /* A read whose drive is lost goes to the second copy at once. */
 static wk_cold void add_read(struct app_op *op, uint64_t baddr, uint32_t nblocks, uint64_t iova)
 {
-	const uint64_t twin = is_away(op, baddr) ? meta_twin_of(op->core->twins, baddr) : 0;
-	struct app_io *io = add_io(op, NVME_READ, twin ? twin : baddr, nblocks, iova);
+	const bool away = is_away(op, baddr);
+	const uint64_t twin = away ? meta_twin_of(op->core->twins, baddr) : 0;
+	struct app_io *io;
 
 	ASSERT(!op->one_copy && nblocks > 0);
+	io = add_io(op, NVME_READ, twin ? twin : baddr, nblocks, iova);
 	io->turned = twin != 0;
-	if (op->core->hedges.multiple && op->kind == APP_OP_READ)
+	io->summed = away && !twin && app_sum_can(op->core, baddr);
+	if (op->core->hedges.multiple && op->kind == APP_OP_READ && !io->summed)
 		io->watch = app_hedge_may(op, io) ? APP_WATCH_READ : APP_WATCH_TIME;
 }
 
@@ -111,7 +119,14 @@ static wk_cold bool turn(struct app_io *io)
 
 	ASSERT(io->nvme.status);
 	if (io->nvme.op != NVME_READ || op->one_copy || io->turned || io->nvme.quarantined ||
-	    op->quiet || !twin || is_away(op, twin))
+	    op->quiet)
+		return false;
+	if (!twin && app_sum_can(op->core, baddr)) {
+		io->turned = true;
+		app_sum_want(op->core, io);
+		return true;
+	}
+	if (!twin || is_away(op, twin))
 		return false;
 	io->turned = true;
 	io->drive = META_BADDR_DRIVE(twin);
@@ -146,6 +161,8 @@ void app_op_io(struct app_op *op, enum nvme_op what, const struct meta_run *runs
 
 	DASSERT(iova % BLOCK_SIZE == 0);
 	ASSERT(op->ios_out == 0 && nruns <= APP_RUNS_MAX);
+	op->io_buf = buf;
+	op->io_buf_iova = iova;
 	if (likely(!op->twins_due)) {
 		op->io_status = 0;
 		op->drives_failed = 0;
@@ -192,16 +209,22 @@ void app_op_io(struct app_op *op, enum nvme_op what, const struct meta_run *runs
 }
 
 wk_cold void app_op_io_at(struct app_op *op, const struct meta_run *runs, const uint32_t *at,
-			  uint32_t nruns, uint64_t iova)
+			  uint32_t nruns, char *buf, uint64_t iova)
 {
 	ASSERT(op->ios_out == 0 && nruns > 0 && nruns <= APP_RUNS_MAX);
+	op->io_buf = buf;
+	op->io_buf_iova = iova;
 	op->io_status = 0;
 	op->drives_failed = 0;
 	op->io_count = op->io_next = op->io_out_bytes = 0;
-	for (uint32_t i = 0; i < nruns; i++)
-		add_io(op, NVME_READ, runs[i].baddr, runs[i].nblocks,
-		       iova + (uint64_t)at[i] * BLOCK_SIZE)
-			->turned = true;
+	for (uint32_t i = 0; i < nruns; i++) {
+		struct app_io *io = add_io(op, NVME_READ, runs[i].baddr, runs[i].nblocks,
+					   iova + (uint64_t)at[i] * BLOCK_SIZE);
+
+		io->turned = true;
+		io->summed = meta_twin_of(op->core->twins, runs[i].baddr) == 0 &&
+			     app_sum_can(op->core, runs[i].baddr);
+	}
 	op->ios_out = op->io_count;
 	drives_begin(op);
 	submit_some(op);
@@ -222,6 +245,10 @@ void app_io_done(struct app_io *io)
 
 	if (unlikely(io->watch) && app_hedge_done(io))
 		return;
+	if (unlikely(io->part)) {
+		app_sum_part_done(io);
+		return;
+	}
 	DASSERT(op->core->io_bytes >= (uint64_t)io->nvme.nblocks * BLOCK_SIZE);
 	DASSERT(op->io_out_bytes >= io->nvme.nblocks * BLOCK_SIZE);
 	ASSERT(op->ios_out > 0);

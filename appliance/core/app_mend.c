@@ -16,13 +16,17 @@
  *  (2) Each block that was wrong is the scrub's to mend (meta_scrub_heal.c) [e2e_mirror].
  */
 #include "appliance/core/app_mend.h"
+#include "appliance/core/app_sum.h"
 
 #include <string.h>
 
+/* The place to be asked instead; the block's own, if it is in a fold: app_op_io_at(). */
 static uint64_t twin_of(const struct app_op *op, uint64_t baddr)
 {
 	const uint64_t twin = baddr ? meta_twin_of(op->core->twins, baddr) : 0;
 
+	if (baddr && !twin && app_sum_can(op->core, baddr))
+		return baddr;
 	return twin && meta_twins_has(op->core->twins, META_BADDR_DRIVE(twin)) ? twin : 0;
 }
 
@@ -80,7 +84,7 @@ wk_cold bool app_mend_read(struct app_op *op, uint32_t skip)
 	(void)app_suspect(op->core, &op->target[0].handle, /* (2) */
 			  op->offset_bytes / BLOCK_SIZE + op->nblocks_done, op->nblocks_landing);
 	op->core->stat.turned_reads += count;
-	app_op_io_at(op, runs, at, count, op->landing_iova);
+	app_op_io_at(op, runs, at, count, op->landing, op->landing_iova);
 	return true;
 }
 
@@ -94,7 +98,8 @@ wk_cold static bool block_again(struct app_op *op, const struct app_old_block *o
 	op->io_status = 0;
 	op->core->stat.turned_reads++;
 	(void)app_suspect(op->core, &old->file, old->block, 1); /* (2) */
-	app_op_io_at(op, &run, &first, 1, app_staging_iova(&op->core->staging, old->at));
+	app_op_io_at(op, &run, &first, 1, (char *)old->at,
+		     app_staging_iova(&op->core->staging, old->at));
 	return true;
 }
 

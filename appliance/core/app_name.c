@@ -211,16 +211,17 @@ static int drive_begin(struct app_op *op)
 
 static int protect_begin(struct app_op *op)
 {
-	static const char mirror[] = "mirror";
 	const struct fab_name *name = &op->req->args.name.name;
+	struct meta_scheme scheme;
 
 	ASSERT(op->req->type == FAB_PROTECT);
 	op->names = 0;
 	op->call = META_OP_DRIVE;
 	op->flags = META_PROTECT;
-	if (name->by != FAB_BY_PATH || name->name_bytes != sizeof(mirror) - 1 ||
-	    memcmp(name->name, mirror, sizeof(mirror) - 1) != 0)
+	if (name->by != FAB_BY_PATH || !meta_scheme_parse(name->name, name->name_bytes, &scheme) ||
+	    scheme.copies < 2)
 		return -EINVAL;
+	op->meta.length = scheme.fold;
 	return 0;
 }
 

@@ -181,8 +181,7 @@ struct app_session {
 	struct list tight_link;    /* of core->tight              */
 	struct list stalling_link; /* of core->stalling         */
 	bool is_away;              /* stalled, and stuck          */
-	/* For `wekactl clients`. */
-	uint64_t opened_ns;
+	uint64_t opened_ns;        /* for `wekactl clients`, as these are: */
 	uint64_t requests, read_bytes, written_bytes;
 	struct fab_report report; /* its last one: app_report.c */
 	uint64_t report_ns;       /* ... came then; 0: none     */
@@ -296,8 +295,10 @@ struct app_op {
 	bool one_copy;          /* its I/Os are for the places that they name, and no other copy */
 	uint64_t drives_failed; /* ... drives that did not take their copies, by bits */
 	uint64_t io_iova;       /* ... where its runs begin */
-	bool quiet;             /* its I/Os that fail are not told to the log: a probe      */
-	bool watched;           /* ... and it is on core->hedges.ops, since watched_ns: */
+	char *io_buf;           /* ... and where they read to, for this CPU, and for drives: */
+	uint64_t io_buf_iova;
+	bool quiet;   /* its I/Os that fail are not told to the log: a probe      */
+	bool watched; /* ... and it is on core->hedges.ops, since watched_ns: */
 	uint64_t watched_ns;
 	struct list watch_link;
 	struct app_hidden *hidden;
@@ -409,6 +410,7 @@ struct app_core {
 	uint64_t totals_ns;   /* when totals are passed up; 0: nothing is pending */
 	uint64_t vouch_ns;    /* when the log vouches for its newest block; 0: no need */
 	struct app_media media;
+	struct app_sums *sums;      /* app_sum.c */
 	struct app_failing failing; /* the store's core's */
 	struct app_suspects suspects;
 	bool suspects_new;         /* the store's core has not been told, or has not looked */

@@ -21,8 +21,9 @@ void app_op_io(struct app_op *op, enum nvme_op what, const struct meta_run *runs
 	       char *buf, uint64_t iova);
 /* One of its I/Os is back. */
 void app_io_done(struct app_io *io);
-/* Reads runs[i] to block at[i] from iova on, each from the copy that it names. */
+/* Reads runs[i] to block at[i] of `buf`, which begins at iova: each from the copy that it names;
+ * blocks that are in a fold from the others there. */
 void app_op_io_at(struct app_op *op, const struct meta_run *runs, const uint32_t *at,
-		  uint32_t nruns, uint64_t iova);
+		  uint32_t nruns, char *buf, uint64_t iova);
 
 #endif

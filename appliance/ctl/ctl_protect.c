@@ -9,16 +9,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *why_not(int err)
+static const char *why_not(int err, bool is_fold)
 {
 	switch (err) {
 	case -EINVAL:
-		return "there is only one way to ask for: mirror";
+		return "there are these ways to ask for: mirror, 2+1, 3+1 ... 10+1";
 	case -EALREADY:
-		return "the store has two copies of each block already, or is getting them: "
+		return "the store does that already, or is getting its second copies: "
 		       "wekactl protect says which";
 	case -EPERM:
-		return "two copies need two drives: wekactl drives add";
+		return is_fold ? "that needs two copies of each block first (wekactl protect "
+				 "mirror), and a drive more than the first number (wekactl drives "
+				 "add)"
+			       : "two copies need two drives: wekactl drives add";
 	case -ENODEV:
 		return "a drive is dead, missing or being drained: wait until that has ended, or "
 		       "see wekactl status";
@@ -42,14 +45,21 @@ static const char *why_not(int err)
 
 static int protect(struct ctl *c)
 {
+	const bool is_fold = strchr(c->argv[0], '+') != NULL;
 	int err;
 
 	if (ctl_connect(c))
 		return 1;
 	err = weka_protect(c->client, c->argv[0]);
 	if (err)
-		return ctl_fail("protect: %s", why_not(err));
-	if (c->json)
+		return ctl_fail("protect: %s", why_not(err, is_fold));
+	if (c->json && is_fold)
+		printf("{\"command\":\"protect\",\"copies\":2,\"fold\":%d}\n", atoi(c->argv[0]));
+	else if (is_fold)
+		printf("from now on pairs of zones on %d drives become zones with their parity on "
+		       "another: one drive may be lost, as before, and free space grows\n",
+		       atoi(c->argv[0]));
+	else if (c->json)
 		printf("{\"command\":\"protect\",\"copies\":2}\n");
 	else
 		printf("each block that is written now is on two drives, and what is there is "
@@ -74,6 +84,12 @@ static void say(const json_t *status)
 		printf("each block is on two drives, but for %s that have one copy and are being "
 		       "copied: wekactl status says why\n",
 		       ctl_bytes((double)left).s);
+	else if (ctl_num(store, NULL, "fold"))
+		printf("one drive may be lost while the store serves: new blocks are on two "
+		       "drives, and places for %s of files have parity instead, one for up to "
+		       "%llu\n",
+		       ctl_bytes((double)ctl_num(store, NULL, "parity_protected_bytes")).s,
+		       (unsigned long long)ctl_num(store, NULL, "fold"));
 	else
 		printf("each block is on two drives: one drive may be lost while the store "
 		       "serves\n");
@@ -92,10 +108,13 @@ int ctl_cmd_protect(struct ctl *c)
 	store = json_object_get(status, "store");
 	if (c->json)
 		printf("{\"command\":\"protect\",\"copies\":%llu,\"converts\":%s,"
-		       "\"one_copy_bytes\":%llu}\n",
+		       "\"one_copy_bytes\":%llu,\"fold\":%llu,"
+		       "\"parity_protected_bytes\":%llu}\n",
 		       (unsigned long long)ctl_num(store, NULL, "copies"),
 		       json_is_true(json_object_get(store, "converts")) ? "true" : "false",
-		       (unsigned long long)ctl_num(store, NULL, "one_copy_bytes"));
+		       (unsigned long long)ctl_num(store, NULL, "one_copy_bytes"),
+		       (unsigned long long)ctl_num(store, NULL, "fold"),
+		       (unsigned long long)ctl_num(store, NULL, "parity_protected_bytes"));
 	else
 		say(status);
 	json_decref(status);

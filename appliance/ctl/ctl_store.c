@@ -209,6 +209,7 @@ static int boot(struct ctl *c, struct drive_set *b, enum app_boot how)
 		.boot = how,
 		.nshards = c->shards,
 		.copies = c->copies,
+		.fold = c->fold,
 		.queue_depth = b->conf ? (uint32_t)b->conf->queue_depth : 0, /* as the start will */
 		.wall_ns = (int64_t)clock_wall_ns(),
 	};
@@ -275,7 +276,12 @@ static void print_format(const struct ctl *c, const struct drive_set *b)
 		       b->count == 1 ? "" : "s", (double)bytes / 1e9, c->shards);
 	if (c->json || c->quiet)
 		return;
-	if (c->copies > 1)
+	if (c->fold)
+		printf("new blocks are on two drives, and soon in zones of %u drives and their "
+		       "parity on another: one drive may be lost while the store serves, and %u "
+		       "%% of the capacity is for files\n",
+		       c->fold, 100 * c->fold / (c->fold + 1));
+	else if (c->copies > 1)
 		printf("each block is on two drives: one drive may be lost while the store serves, "
 		       "and half of the capacity is for files\n");
 	else

@@ -68,7 +68,7 @@ static const struct argp_option options[] = {
 	{ "copies", OPT_COPIES, NULL, 0, "check: compare both copies of each block", 1 },
 	{ "shards", OPT_SHARDS, "N", 0, "format: shares of the index, a power of two (64)", 1 },
 	{ "protect", OPT_PROTECT, "HOW", 0,
-	  "format: none, or mirror: each block is on two drives, and one may be lost (none)", 1 },
+	  "format: none; mirror, or 2+1 ... 10+1: one drive may be lost (none)", 1 },
 	{ "threads", OPT_THREADS, "N", 0, "import, export: threads for the local files (4)", 1 },
 	{ "verify", OPT_VERIFY, NULL, 0, "import: compare content, and repair files that differ",
 	  1 },
@@ -149,9 +149,10 @@ static const struct command {
 	{ "dataset", "ACTION [NAME[@N] [PATH]]",
 	  "create a version of a dataset; list, show, verify, compare, drop", 1, 3, MOVES,
 	  ctl_cmd_dataset },
-	{ "protect", "[mirror]",
-	  "say how many drives may be lost; mirror: keep each block on two drives from now on", 0,
-	  1, ASKS, ctl_cmd_protect },
+	{ "protect", "[HOW]",
+	  "say how many drives may be lost; mirror: keep each block on two drives from now on; "
+	  "2+1 ... 10+1: with parity, which takes less space",
+	  0, 1, ASKS, ctl_cmd_protect },
 	{ "drives", "[ACTION...]",
 	  "list NVMe drives; attach, detach, restore them; add them to a store, drain one", 0,
 	  CTL_DRIVES_MAX + 1, ALONE, ctl_cmd_drives },
@@ -283,9 +284,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		c->config = arg;
 		return 0;
 	case OPT_PROTECT:
-		c->copies = app_conf_copies(arg);
+		c->copies = app_conf_scheme(arg).copies;
+		c->fold = app_conf_scheme(arg).fold;
 		if (c->copies == 0)
-			argp_error(state, "--protect is none or mirror");
+			argp_error(state, "--protect is none, mirror, or 2+1 ... 10+1");
 		return 0;
 	case OPT_SHARDS:
 		c->shards = count_of(state, "--shards", arg, 4096);

@@ -31,6 +31,8 @@ struct app_io {
 	bool quiet;           /* its error is not reported: a probe */
 	bool turned;          /* a read that failed was sent to the second copy */
 	bool doubled;         /* a write of which another drive gets the same */
+	bool part;            /* a read for a sum: app_sum.c */
+	bool summed;          /* a read that is to be one */
 	struct list link;     /* while the queue is full, or free slots */
 };
 

@@ -682,7 +682,8 @@ static int settle(struct meta *m)
 	int err = -EAGAIN;
 
 	ASSERT(m->checking);
-	if (meta__gc_idle(m) && meta__collect_idle(m) && meta__lend_is_back(m))
+	if (meta__gc_idle(m) && meta__collect_idle(m) && meta__folder_idle(m) &&
+	    meta__lend_is_back(m))
 		err = meta__boot_settled(m);
 	if (!err)
 		walk_begin(m);

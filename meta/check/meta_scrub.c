@@ -23,6 +23,7 @@
  *      [test_meta_damage:files_on_a_drive_that_has_failed_are_unreachable_and_no_line_names_them].
  */
 #include "meta/check/meta_scrub.h"
+#include "meta/engine/meta_fold.h"
 #include "base/num.h"
 
 #include <errno.h>
@@ -44,7 +45,7 @@ int meta_scrub_create(struct meta_scrub **out, struct meta *m)
 		free(s);
 		return -ENOMEM;
 	}
-	if (meta__damages_init(&s->damages) || meta__heal_init(s)) {
+	if (meta__damages_init(&s->damages) || meta__heal_init(s) || meta__scrub_folds_init(s)) {
 		meta_scrub_destroy(s);
 		return -ENOMEM;
 	}
@@ -63,6 +64,7 @@ void meta_scrub_destroy(struct meta_scrub *s)
 	s->m->scrub = NULL;
 	s->heal.stage = HEAL_NONE;
 	meta__heal_fini(s);
+	meta__scrub_folds_fini(s);
 	meta__damages_fini(&s->damages);
 	free(s->page[0].bytes);
 	free(s);
@@ -202,8 +204,14 @@ static bool next_run(const struct meta_scrub *s, const struct meta__extent *x, u
 static bool next_near_run(struct meta_scrub *s, const struct meta__extent *x, uint32_t *block)
 {
 	while (next_run(s, x, block, &s->run)) {
+		uint64_t other[META_FOLD_MAX];
+
 		if (likely(meta__heal_reaches(s, s->run.baddr)) || meta__heal_twin(s, s->run.baddr))
 			return true;
+		if (meta__fold_others(s->m, s->run.baddr, other)) { /* on its way to other drives */
+			s->cur.block = *block + s->run.nblocks;
+			continue;
+		}
 		found_file(s, META_DAMAGE_UNREACHABLE, *block, &s->run, crc_at(x, *block));
 		if (!s->checking)
 			s->stat.unreachable_blocks += s->run.nblocks;
@@ -349,6 +357,8 @@ void meta_scrub_done(struct meta_scrub *s, const void *bytes, int status)
 	s->reading = false;
 	if (s->heal.stage == HEAL_READING) {
 		meta__heal_read(s, bytes, status);
+	} else if (s->folds.reading) {
+		meta__scrub_fold_done(s, bytes, status);
 	} else if (status == -EAGAIN) {
 		s->reading_head = s->reading_super = false;
 		meta__heal_let_go(s);
@@ -447,6 +457,7 @@ static void round_begin(struct meta_scrub *s)
 	s->heal.tried = 0;
 	meta__scrub_heads_begin(s);
 	meta__scrub_supers_begin(s);
+	meta__scrub_folds_begin(s);
 	go_to(s, &first);
 	for (uint32_t i = 0; i < META_PAGE_LEVELS_MAX; i++) { /* good pages are read again */
 		s->page[i].baddr = s->page[i].seen_baddr = 0;
@@ -474,6 +485,8 @@ static enum meta_scrub_next round_end(struct meta_scrub *s)
 		return meta__scrub_heads_step(s);
 	if (!s->supers.done)
 		return meta__scrub_supers_step(s);
+	if (!s->folds.done)
+		return meta__scrub_folds_step(s);
 	meta__damage_walked(&s->damages);
 	s->in_round = s->cur.names_only = false;
 	meta__damage_round_end(&s->damages, s->round++,

@@ -92,6 +92,17 @@ struct meta__scrub_supers {
 	uint64_t set;                /* in use before the first read */
 };
 
+/* Folds: meta_scrub_folds.c. */
+struct meta__scrub_folds {
+	bool done;     /* of this round */
+	bool reading;  /* a piece of one */
+	uint32_t zone; /* of parity: of the fold that is looked at, or the next */
+	uint64_t pair; /* ... the fold's number */
+	uint32_t of[META_FOLD_MAX + 1], count; /* its zones; 0: not begun */
+	uint32_t at, part, fails;              /* block, and which of them */
+	uint8_t *sum;
+};
+
 /* The place: the next record, and the next block of its chunk. */
 struct meta__scrub_cursor {
 	bool names_only; /* the walk at a round's end that searches names of `lost` */
@@ -113,8 +124,10 @@ enum meta__heal_stage { HEAL_NONE, HEAL_OTHER, HEAL_READING, HEAL_WRITE, HEAL_WR
 struct meta__scrub_heal {
 	enum meta__heal_stage stage;
 	bool page;
-	bool held;           /* a read epoch is */
-	uint64_t bad, other; /* places of the damaged copy, and of the other one */
+	bool held;    /* a read epoch is */
+	uint64_t bad; /* place of the damaged copy, and of the other one, or of those of its fold */
+	uint64_t other[META_FOLD_MAX];
+	uint32_t others, part; /* ... how many, and which is read */
 	uint32_t nblocks, crc;
 	struct meta__page_want want;
 	uint64_t tried; /* the damaged place that was last written, or could not be helped */
@@ -148,6 +161,7 @@ struct meta_scrub {
 	uint32_t crc[META_SCRUB_BLOCKS_MAX];
 	struct meta__scrub_heads heads;
 	struct meta__scrub_supers supers;
+	struct meta__scrub_folds folds;
 	uint64_t unreachable; /* drives, by their bits */
 	uint64_t last_unreachable_pages, last_unreachable_blocks;
 	struct meta__scrub_naming naming;
@@ -211,6 +225,15 @@ void meta__scrub_supers_begin(struct meta_scrub *s);
 /* One step, until supers.done. */
 enum meta_scrub_next meta__scrub_supers_step(struct meta_scrub *s);
 void meta__scrub_super_done(struct meta_scrub *s, const void *bytes, int status);
+
+/* ---- meta_scrub_folds.c ------------------------------------------------------------- */
+
+must_check int meta__scrub_folds_init(struct meta_scrub *s);
+void meta__scrub_folds_fini(struct meta_scrub *s);
+void meta__scrub_folds_begin(struct meta_scrub *s);
+/* One step, until folds.done. */
+enum meta_scrub_next meta__scrub_folds_step(struct meta_scrub *s);
+void meta__scrub_fold_done(struct meta_scrub *s, const void *bytes, int status);
 
 /* ---- meta_scrub_name.c -------------------------------------------------------------- */
 

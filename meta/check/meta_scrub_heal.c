@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * The scrub mends a copy of a block or page that is damaged, from the other copy.
+ * The scrub mends a copy of a block or page that is damaged, from the other copy; and a block of a
+ * fold (meta_fold.c) from the sum of the others, which are read one after the other.
  *
  *   a copy is damaged,  --> HEAL_OTHER --> HEAL_READING --good--> HEAL_WRITE --> HEAL_WRITING
- *   twice in a row          the other copy is read                 over the damaged one
- *        ^                                     |                                  |
+ *   twice in a row     ^    the other copy is read                 over the damaged one
+ *        ^             '--- the next one ------+                                  |
  *        +-------------------------------------+ bad: the damage is recorded      |
  *        +---- read again, and found to be good <---------------------------------+
  *
@@ -19,7 +20,8 @@
  *      [test_meta_heal:place_that_stays_damaged_is_named].
  */
 #include "meta/check/meta_scrub.h"
-#include "meta/engine/meta_pair.h"
+#include "meta/engine/meta_fold.h"
+#include "base/xor.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -75,17 +77,35 @@ void meta__heal_let_go(struct meta_scrub *s)
 	s->heal.held = false;
 }
 
+/* Finds what the damaged place can be mended from.  Returns how many places; 0: nothing. */
+static uint32_t others(struct meta_scrub *s, uint64_t bad)
+{
+	const uint64_t twin = meta__heal_twin(s, bad);
+	const uint32_t count = twin ? 0 : meta__fold_others(s->m, bad, s->heal.other);
+
+	if (twin) {
+		s->heal.other[0] = twin;
+		return 1;
+	}
+	ASSERT(count <= META_FOLD_MAX && s->heal.held);
+	for (uint32_t i = 0; i < count; i++)
+		if (!meta__heal_reaches(s, s->heal.other[i]))
+			return 0;
+	return count;
+}
+
 static bool begin(struct meta_scrub *s, uint64_t bad, uint32_t nblocks)
 {
-	const uint64_t other = s->heal.held ? meta__heal_twin(s, bad) : 0;
+	struct meta__scrub_heal *h = &s->heal;
 
-	ASSERT(s->heal.stage == HEAL_NONE);
-	if (!other || s->heal.tried == bad) /* (3) */
+	ASSERT(h->stage == HEAL_NONE);
+	h->others = h->held ? others(s, bad) : 0;
+	if (!h->others || h->tried == bad) /* (3) */
 		return false;
-	s->heal.stage = HEAL_OTHER;
-	s->heal.bad = bad;
-	s->heal.other = other;
-	s->heal.nblocks = nblocks;
+	h->stage = HEAL_OTHER;
+	h->bad = bad;
+	h->part = 0;
+	h->nblocks = nblocks;
 	return true;
 }
 
@@ -114,7 +134,7 @@ bool meta__heal_step(struct meta_scrub *s, enum meta_scrub_next *out)
 	ASSERT(h->held); /* (2) */
 	ASSERT(h->stage == HEAL_OTHER || h->stage == HEAL_WRITE);
 	*out = h->stage == HEAL_OTHER ? META_SCRUB_READ : META_SCRUB_WRITE;
-	s->run = (struct meta_run){ .baddr = h->stage == HEAL_OTHER ? h->other : h->bad,
+	s->run = (struct meta_run){ .baddr = h->stage == HEAL_OTHER ? h->other[h->part] : h->bad,
 				    .nblocks = h->nblocks };
 	h->stage = h->stage == HEAL_OTHER ? HEAL_READING : HEAL_WRITING;
 	return true;
@@ -140,8 +160,15 @@ void meta__heal_read(struct meta_scrub *s, const void *bytes, int status)
 		h->stage = HEAL_OTHER;
 		return;
 	}
-	if (good) { /* copied first, then checked: only we write there */
+	if (good && h->part > 0)
+		xor_into(h->bytes, bytes, (size_t)h->nblocks * BLOCK_SIZE);
+	else if (good) /* copied first, then checked: only we write there */
 		memcpy(h->bytes, bytes, (size_t)h->nblocks * BLOCK_SIZE);
+	if (good && ++h->part < h->others) {
+		h->stage = HEAL_OTHER;
+		return;
+	}
+	if (good) {
 		good = h->page ? !meta__page_check(h->bytes, &h->want)
 			       : crc32c(h->bytes, BLOCK_SIZE) == h->crc;
 	}

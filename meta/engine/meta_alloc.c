@@ -46,7 +46,7 @@
  *      [test_meta_full_rebuild].
  */
 #include "meta/engine/meta_ops.h"
-#include "meta/engine/meta_pair.h"
+#include "meta/engine/meta_fold.h"
 
 #include <errno.h>
 
@@ -154,7 +154,8 @@ uint32_t meta__zone_reserve(const struct meta *m, bool data)
 		need += log_max - log;
 	if (!data)
 		return need + 1;
-	return m->zones->drain_zones + at_least(m, meta__spare_free(m, need + 3));
+	return m->zones->drain_zones +
+	       at_least(m, meta__spare_free(m, need + 3 + meta__fold_room(m)));
 }
 
 uint32_t meta__zones_kept(const struct meta *m)
@@ -170,7 +171,9 @@ bool meta__zone_short(const struct meta *m)
 
 static uint32_t zones_for_moved(const struct meta *m)
 {
-	const uint32_t reserve = meta__zone_reserve(m, false) - 1, free = meta__groups_free(m);
+	const uint32_t room = meta__fold_width(m) ? META__FOLDER_ROOM : 0; /* meta_fold.c (6) */
+	const uint32_t reserve = meta__zone_reserve(m, false) - 1 + room;
+	const uint32_t free = meta__groups_free(m);
 
 	return free > reserve ? free - reserve : 0;
 }
@@ -224,7 +227,7 @@ static uint64_t zones_for_others(const struct meta *m)
 {
 	const struct meta__zones *z = m->zones;
 
-	return at_least(m, meta__zone_reserve(m, false) + 2) + log_groups(m) +
+	return at_least(m, meta__zone_reserve(m, false) + 2 + meta__fold_room(m)) + log_groups(m) +
 	       zones_of_pages(z) + /* data to be moved counts as live already */
 	       meta__spare_zones(m) + (unlikely(m->converts) ? zones_ahead(m, UINT64_MAX) : 0);
 }
@@ -234,7 +237,9 @@ static uint64_t places_for_data(const struct meta *m)
 {
 	const uint64_t zones = meta__groups_total(m), others = zones_for_others(m);
 
-	return zones > others ? (zones - others) * (m->zones->geo.zone_end - 1) : 0;
+	return zones > others
+		       ? meta__fold_zones_left(m, zones - others) * (m->zones->geo.zone_end - 1)
+		       : 0;
 }
 
 bool meta__pairs_fit(const struct meta *m)
@@ -270,17 +275,18 @@ uint64_t meta__room_short(const struct meta *m, bool packed)
 	const uint64_t zones = meta__groups_total(m), a_zone = z->geo.zone_end - 1;
 	const uint64_t dirty = min_u64(z->dirty_pages_max, 2 * z->live_pages + 16);
 	const uint64_t ahead = z->page[0].want_min + z->page[1].want_min;
-	uint64_t need = 3 + div_up(max_u64(dirty, ahead), z->geo.zone_pages);
+	uint64_t need = 3 + meta__fold_room(m) + div_up(max_u64(dirty, ahead), z->geo.zone_pages);
 	struct meta__geo geo;
 
 	ASSERT(a_zone > 0 && z->geo.zone_pages > 0);
 	meta__geo_of(&geo, &m->boot->super); /* the log will be bound by that: meta_drain.c (8) */
 	if (packed)
 		need += min_u32(log_groups_max(m), meta__groups_of(m, 2 * geo.log_zones_max)) +
-			div_up(z->live_pages, z->geo.zone_pages) + div_up(z->live_blocks, a_zone);
+			div_up(z->live_pages, z->geo.zone_pages) +
+			meta__fold_groups_now(m, div_up(z->live_blocks, a_zone));
 	else
 		need += max_u32(log_groups_max(m), log_groups(m)) + (uint64_t)z->page_zones +
-			z->data_zones;
+			z->data_zones - z->folded + div_up(z->folded + z->folds, 2);
 	return need > zones ? (need - zones) * a_zone : 0;
 }
 
@@ -290,12 +296,13 @@ void meta__statfs_space(const struct meta *m, struct meta_statfs *out)
 	const struct meta__zones *z = m->zones;
 	const uint32_t zones = meta__groups_total(m);
 	const uint32_t never =
-		max_u32(log_groups_max(m) + 4, (zones * 3 + 99) / 100) + meta__spare_zones(m);
+		max_u32(log_groups_max(m) + 4 + meta__fold_room(m), (zones * 3 + 99) / 100) +
+		meta__spare_zones(m);
 	const uint64_t a_zone = z->geo.zone_end - 1, places = places_for_data(m);
 
 	out->zones_total = z->geo.zones_serving;
 	out->zones_free = z->free_total;
-	out->blocks_total = zones > never ? (zones - never) * a_zone : 0;
+	out->blocks_total = zones > never ? meta__fold_zones_left(m, zones - never) * a_zone : 0;
 	out->blocks_free = places > z->live_blocks ? places - z->live_blocks : 0;
 	out->blocks_free += meta__leaf_room_blocks(m);
 	out->blocks_free = min_u64(out->blocks_free, out->blocks_total);
@@ -308,6 +315,9 @@ void meta__statfs_space(const struct meta *m, struct meta_statfs *out)
 	out->copies = m->copies;
 	out->lone_blocks = z->lone * a_zone;
 	out->converts = m->converts;
+	out->fold = m->fold;
+	out->folded_blocks = z->folded * a_zone;
+	out->parity_blocks = z->parity_blocks;
 	meta__tell_stat(m, out);
 	ASSERT(out->zones_free <= out->zones_total);
 	ASSERT(out->blocks_free <= out->blocks_total);
@@ -423,7 +433,7 @@ void meta__supply_ready(struct meta *m, uint32_t zone)
 		z->log_ready[z->log_ready[0] != META__ZONE_NONE] = zone;
 		return;
 	}
-	if (at->kind == META__ZONE_ROOT) {
+	if (at->kind == META__ZONE_ROOT || at->kind == META__ZONE_PARITY) {
 		at->state = ZONE_CLOSED;
 		return;
 	}

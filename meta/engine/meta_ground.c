@@ -85,7 +85,8 @@ void meta__io_want(struct meta *m, struct meta__io *x)
 {
 	ASSERT(!m->home);
 	ASSERT(x->io.drive < META_DRIVES_MAX);
-	if (x->io.op == META_IO_WRITE && x->kind != META__IO_LOG && x->kind != META__IO_GC)
+	if (x->io.op == META_IO_WRITE && x->kind != META__IO_LOG && x->kind != META__IO_GC &&
+	    x->kind != META__IO_FOLD)
 		m->index_blocks += x->io.nblocks;
 	x->io.must = is_must(x);
 	x->io.gone = false;

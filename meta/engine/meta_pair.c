@@ -46,8 +46,9 @@
  *
  *   V1 -> W1   (W1 in meta_twins.h) a drive is away before any block is that only its twin has
  *   V2 -> W2   (W2 in meta_twins.h) the tables are there before any core looks for a twin
+ *   V4 -> W4   (W4 in meta_twins.h) a core that sees no twin sees the ring of its fold
  */
-#include "meta/engine/meta_pair.h"
+#include "meta/engine/meta_fold.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -70,8 +71,10 @@ int meta__twins_join(struct meta *m, const struct meta__geo *g, uint32_t drive)
 	if (t->drive[drive].twin && t->drive[drive].count == g->zone_count[drive])
 		return 0;
 	free(t->drive[drive].twin); /* of one that was to be added: no address is there */
+	free(t->drive[drive].ring);
 	t->drive[drive].twin = calloc(g->zone_count[drive], sizeof(*t->drive[drive].twin));
-	if (!t->drive[drive].twin)
+	t->drive[drive].ring = calloc(g->zone_count[drive], sizeof(*t->drive[drive].ring));
+	if (!t->drive[drive].twin || !t->drive[drive].ring)
 		return -ENOMEM;
 	t->drive[drive].at = g->zones_at[drive];
 	t->drive[drive].count = g->zone_count[drive];
@@ -88,8 +91,10 @@ void meta__twins_show(struct meta *m)
 void meta__twins_free(struct meta *m)
 {
 	ASSERT(m->zones);
-	for (uint32_t d = 0; d < META_DRIVES_MAX; d++)
+	for (uint32_t d = 0; d < META_DRIVES_MAX; d++) {
 		free(m->zones->twins.drive[d].twin);
+		free(m->zones->twins.drive[d].ring);
+	}
 }
 
 const struct meta_twins *meta_twins(const struct meta *m)
@@ -105,8 +110,7 @@ static void tell(struct meta *m, uint32_t zone, uint64_t baddr)
 	ASSERT(m->copies > 1);
 	ASSERT(m->zones->twins.drive[d].twin);
 	atomic_store_explicit(&m->zones->twins.drive[d].twin[zone - m->zones->geo.zone_base[d]],
-			      baddr,
-			      memory_order_relaxed); /* before any address there is given out */
+			      baddr, memory_order_release); /* V4: and a ring is there before */
 }
 
 /* ---- pairs --------------------------------------------------------------------------------- */
@@ -121,6 +125,8 @@ uint32_t meta__pair_first(const struct meta *m, uint32_t zone)
 	const struct meta__zone *at = meta__zone_at(m, zone);
 
 	ASSERT(at->twin != zone + 1); /* (1) */
+	if (at->parity)
+		return at->next - 1;
 	return at->kind == META__ZONE_TWIN && at->twin ? meta__twin(m, zone) : zone;
 }
 
@@ -182,6 +188,8 @@ bool meta__is_thin(const struct meta *m, uint32_t zone)
 	ASSERT(twin != zone); /* (1) */
 	if (m->copies < 2)
 		return false;
+	if (meta__in_fold(meta__zone_at(m, zone)))
+		return !meta__fold_reads(m, zone);
 	return twin == META__ZONE_NONE || !meta__drive_reads(m, drive_of(m, twin)) ||
 	       !meta__drive_reads(m, drive_of(m, zone));
 }
@@ -193,9 +201,13 @@ bool meta__leaves(const struct meta *m, uint32_t zone)
 	const struct meta__zone *at = meta__zone_at(m, zone);
 	const uint32_t d = meta__drain_drive(m), twin = meta__twin(m, zone);
 
-	if (at->state != ZONE_CLOSED || at->live == 0 ||
+	if (at->state != ZONE_CLOSED || (at->live == 0 && !meta__in_fold(at)) ||
 	    (at->kind != META__ZONE_PAGE && at->kind != META__ZONE_DATA))
 		return false;
+	if (meta__in_fold(at))
+		return meta__fold_leaves(m, zone);
+	if (at->unlike)
+		return true;
 	if (d < META_DRIVES_MAX && m->zones->geo.state[d] == DRIVE_DRAINS &&
 	    (drive_of(m, zone) == d || (twin != META__ZONE_NONE && drive_of(m, twin) == d)))
 		return true;
@@ -209,7 +221,9 @@ bool meta__any_leaves(const struct meta *m)
 	ASSERT(m->copies > 1 || m->zones->lone == 0); /* (5) */
 	if (d < META_DRIVES_MAX && m->zones->geo.state[d] == DRIVE_DRAINS)
 		return true;
-	return m->copies > 1 && (m->zones->lone > 0 || d < META_DRIVES_MAX) && meta__in_pairs(m);
+	return m->copies > 1 &&
+	       (m->zones->lone > 0 || m->zones->unlikes > 0 || d < META_DRIVES_MAX) &&
+	       meta__in_pairs(m);
 }
 
 void meta__zone_lone(struct meta *m, uint32_t zone, bool lone)
@@ -257,7 +271,7 @@ bool meta__in_pairs(const struct meta *m)
 }
 
 /* Pairs on two different drives that these numbers of zones make, one for each drive. */
-static uint32_t pairs_of(const struct meta *m, const uint32_t *zones)
+uint32_t meta__pairs_of(const struct meta *m, const uint32_t *zones)
 {
 	uint32_t sum = 0, most = 0;
 
@@ -283,12 +297,12 @@ uint32_t meta__groups_total(const struct meta *m)
 
 uint32_t meta__pairs_free(const struct meta *m)
 {
-	return pairs_of(m, m->zones->free_count);
+	return meta__pairs_of(m, m->zones->free_count);
 }
 
 uint32_t meta__pairs_total(const struct meta *m)
 {
-	return pairs_of(m, m->zones->geo.zone_count);
+	return meta__pairs_of(m, m->zones->geo.zone_count);
 }
 
 static uint32_t leaving(const struct meta *m)
@@ -306,33 +320,62 @@ static uint32_t largest(const struct meta *m, const uint32_t *zones)
 	uint32_t best = 0;
 
 	for (uint32_t d = 1; d < m->zones->geo.ndrives; d++)
-		if (meta__drive_takes(m, d) &&
-		    (!meta__drive_takes(m, best) || zones[d] > zones[best]))
+		if (zones[d] > zones[best])
 			best = d;
 	ASSERT(best < m->zones->geo.ndrives);
 	return best;
 }
 
-/* Returns the groups kept back in a store that has this many copies. */
-static uint32_t kept(const struct meta *m, uint32_t copies)
+void meta__zones_taking(const struct meta *m, uint32_t on[META_DRIVES_MAX])
 {
-	uint32_t zones[META_DRIVES_MAX], rest = 0, spare = m->conf.spare_drives;
-	uint32_t left = taking(m), total = m->zones->geo.zones_serving;
+	const uint32_t ndrives = m->zones->geo.ndrives;
+
+	ASSERT(ndrives <= META_DRIVES_MAX);
+	for (uint32_t d = 0; d < ndrives; d++)
+		on[d] = meta__drive_takes(m, d) ? m->zones->geo.zone_count[d] : 0;
+}
+
+/* Returns how many spare drives a store keeps room for that has this many copies. */
+static uint32_t spare_drives(const struct meta *m, uint32_t copies)
+{
+	uint32_t spare = m->conf.spare_drives;
+	const uint32_t left = taking(m);
 
 	if (spare == META_SPARE_AUTO)
 		spare = copies > 1;
 	spare -= min_u32(spare, spare ? leaving(m) : 0);
-	if (spare == 0 || left <= copies)
+	return left <= copies ? 0 : min_u32(spare, left - copies);
+}
+
+static void leave_out(const struct meta *m, uint32_t spare, uint32_t on[META_DRIVES_MAX])
+{
+	ASSERT(spare < m->zones->geo.ndrives);
+	for (; spare > 0; spare--)
+		on[largest(m, on)] = 0;
+}
+
+void meta__zones_left(const struct meta *m, uint32_t on[META_DRIVES_MAX])
+{
+	meta__zones_taking(m, on);
+	leave_out(m, spare_drives(m, m->copies), on);
+}
+
+/* Returns the groups kept back in a store that has this many copies. */
+static uint32_t kept(const struct meta *m, uint32_t copies)
+{
+	uint32_t on[META_DRIVES_MAX], rest = 0, total = m->zones->geo.zones_serving;
+	const uint32_t spare = spare_drives(m, copies);
+
+	if (spare == 0)
 		return 0;
-	memcpy(zones, m->zones->geo.zone_count, sizeof(zones));
+	meta__zones_taking(m, on);
 	if (copies > 1)
-		total = pairs_of(m, zones);
-	for (; spare > 0 && left > copies; spare--, left--)
-		zones[largest(m, zones)] = 0;
+		total = meta__pairs_of(m, on);
+	leave_out(m, spare, on);
 	for (uint32_t d = 0; d < m->zones->geo.ndrives; d++)
-		rest += meta__drive_takes(m, d) ? zones[d] : 0;
+		rest += on[d];
 	if (copies > 1)
-		rest = pairs_of(m, zones);
+		rest = meta__pairs_of(m, on);
 	ASSERT(rest <= total); /* (6) */
 	return total - rest;
 }

@@ -14,8 +14,9 @@ void meta__twins_free(struct meta *m);
 
 /* Returns the pair's other zone, or META__ZONE_NONE. */
 uint32_t meta__twin(const struct meta *m, uint32_t zone);
-/* Returns the zone itself, or the first of its pair if it is the twin.  A twin has none while it
- * becomes free, when its header is still being written. */
+/* Returns the zone itself, or the first of its pair if it is the twin, or a zone of data of its
+ * fold if it is the parity.  A twin has none while it becomes free, when its header is still being
+ * written. */
 uint32_t meta__pair_first(const struct meta *m, uint32_t zone);
 void meta__pair(struct meta *m, uint32_t first, uint32_t twin, uint64_t pair);
 /* Returns the twin that it had, or META__ZONE_NONE. */
@@ -35,8 +36,9 @@ must_check bool meta__drive_lose(struct meta *m, uint32_t drive);
 /* Tells all cores not to read or write this drive any more. */
 void meta__twins_without(struct meta *m, uint32_t drive);
 
-/* Returns true if live data must leave the zone: a drive of its pair is drained or lost, or it has
- * no twin.  meta__any_leaves(): there may be such zones, by the counters. */
+/* Returns true if live data must leave the zone: a drive of its pair or fold is drained or lost, it
+ * has no twin, or the two differ and it cannot be folded.  meta__any_leaves(): there may be such
+ * zones, by the counters. */
 bool meta__leaves(const struct meta *m, uint32_t zone);
 bool meta__any_leaves(const struct meta *m);
 
@@ -51,6 +53,11 @@ uint32_t meta__groups_free(const struct meta *m);
 uint32_t meta__groups_total(const struct meta *m);
 uint32_t meta__groups_kept(const struct meta *m); /* for spare drives: meta_alloc.c (9) */
 uint32_t meta__groups_of(const struct meta *m, uint32_t zones);
+/* Fill in the zones of each drive that takes new ones, else 0: now, and when the spare drives are
+ * lost. */
+void meta__zones_taking(const struct meta *m, uint32_t on[META_DRIVES_MAX]);
+void meta__zones_left(const struct meta *m, uint32_t on[META_DRIVES_MAX]);
+uint32_t meta__pairs_of(const struct meta *m, const uint32_t *zones); /* so many on each drive */
 /* Return the pairs that free zones, and all zones, would make, and those for spare drives. */
 uint32_t meta__pairs_free(const struct meta *m);
 uint32_t meta__pairs_total(const struct meta *m);

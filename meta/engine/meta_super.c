@@ -26,7 +26,7 @@
 
 #define META__FEATURES                                                                             \
 	(META__FEATURE_DRIVES | META__FEATURE_DRAIN | META__FEATURE_SPREAD |                       \
-	 META__FEATURE_COPIES | META__FEATURE_CONVERTS)
+	 META__FEATURE_COPIES | META__FEATURE_CONVERTS | META__FEATURE_FOLDS)
 
 /* ---- geometry -------------------------------------------------------------- */
 
@@ -247,7 +247,8 @@ void meta__super_build(const struct meta__super *s, void *block)
 				    (s->drained ? META__FEATURE_DRAIN : 0) |
 				    (s->spread ? META__FEATURE_SPREAD : 0) |
 				    (s->copies > 1 ? META__FEATURE_COPIES : 0) |
-				    (s->converts ? META__FEATURE_CONVERTS : 0)),
+				    (s->converts ? META__FEATURE_CONVERTS : 0) |
+				    (s->fold ? META__FEATURE_FOLDS : 0)),
 		.set = le64_of(s->set),
 		.root_at = { le64_of(s->root_at[0]), le64_of(s->root_at[1]) },
 	};
@@ -267,6 +268,10 @@ void meta__super_build(const struct meta__super *s, void *block)
 	}
 	if (s->converts)
 		memcpy(d.incompat_name[4], "converting", 10);
+	if (s->fold) {
+		memcpy(d.incompat_name[5], "parity", 6);
+		d.fold = le32_of(s->fold);
+	}
 	memcpy(d.drive_state, s->drive_state, sizeof(d.drive_state));
 	for (uint32_t i = 0; i < META__ROOT_ZONES_MAX; i++)
 		for (uint32_t copy = 0; copy < 2; copy++)
@@ -390,6 +395,8 @@ static bool super_is_sane(const struct meta__super *s)
 		return false;
 	if (s->copies < 1 || s->copies > META__COPIES_MAX)
 		return false;
+	if (s->fold && (s->copies < 2 || s->fold < META__FOLD_MIN || s->fold > META_FOLD_MAX))
+		return false;
 	if (s->set && (s->set >= COUNTER_MAX || !roots_are_sane(s)))
 		return false;
 	return drain_is_sane(s);
@@ -450,6 +457,7 @@ int meta__super_parse(const void *block, struct meta__super *out, char why[128])
 	out->spread = le64_get(d.incompat) & META__FEATURE_SPREAD;
 	out->copies = le64_get(d.incompat) & META__FEATURE_COPIES ? le32_get(d.copies) : 1;
 	out->converts = out->copies > 1 && le32_get(d.converts) != 0;
+	out->fold = le64_get(d.incompat) & META__FEATURE_FOLDS ? le32_get(d.fold) : 0;
 	memcpy(out->drive_state, d.drive_state, sizeof(out->drive_state));
 	for (uint32_t i = 0; i < META__ROOT_ZONES_MAX; i++)
 		for (uint32_t copy = 0; copy < 2; copy++)
@@ -676,8 +684,14 @@ void meta__zone_build(const struct meta__zone_seen *z, const uint8_t uuid[16], v
 		.mark = le64_of(z->mark),
 		.twin = le32_of(z->twin),
 		.pair = le64_of(z->pair),
+		.members = le32_of(z->members),
 	};
 
+	ASSERT(z->members <= META_FOLD_MAX);
+	for (uint32_t i = 0; i < z->members; i++) {
+		d.member[i].zone = le32_of(z->member[i]);
+		d.member[i].incarnation = le64_of(z->member_incarnation[i]);
+	}
 	memcpy(d.uuid, uuid, sizeof(d.uuid));
 	memset(block, 0, META__BLOCK);
 	memcpy(block, &d, sizeof(d));
@@ -696,7 +710,7 @@ int meta__zone_parse(const void *block, const uint8_t uuid[16], uint32_t zone,
 	if (le32_get(d.crc) !=
 	    crc_without(block, META__BLOCK, offsetof(struct meta_zone_disk, crc)))
 		return -EUCLEAN;
-	if (le32_get(d.zone) != zone || le32_get(d.kind) > META__ZONE_TWIN)
+	if (le32_get(d.zone) != zone || le32_get(d.kind) > META__ZONE_PARITY)
 		return -EUCLEAN;
 	*out = (struct meta__zone_seen){
 		.zone = zone,
@@ -708,7 +722,15 @@ int meta__zone_parse(const void *block, const uint8_t uuid[16], uint32_t zone,
 		.mark = le64_get(d.mark),
 		.twin = le32_get(d.twin),
 		.pair = le64_get(d.pair),
+		.members = le32_get(d.members),
 	};
+	if (out->members && (out->members > META_FOLD_MAX || out->members < META__FOLD_MIN ||
+			     out->kind != META__ZONE_PARITY || out->pair == 0))
+		return -EUCLEAN;
+	for (uint32_t i = 0; i < out->members; i++) {
+		out->member[i] = le32_get(d.member[i].zone);
+		out->member_incarnation[i] = le64_get(d.member[i].incarnation);
+	}
 	if (out->pair > COUNTER_MAX || (out->kind == META__ZONE_TWIN && out->twin == 0))
 		return -EUCLEAN;
 	return 0;

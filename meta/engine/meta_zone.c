@@ -23,8 +23,8 @@
  *      zone becomes ready without that header: a supply drops it at once, and the log uses the
  *      pair's other zone (meta_log.c (10)).
  */
+#include "meta/engine/meta_fold.h"
 #include "meta/engine/meta_lend.h"
-#include "meta/engine/meta_pair.h"
 #include "meta/engine/meta_share.h"
 
 #include <errno.h>
@@ -88,12 +88,14 @@ static void set_free_in(struct meta *m, uint32_t zone, struct list *to)
 	ASSERT(at->kind != META__ZONE_DATA || z->data_zones > 0);
 	ASSERT(z->free_count[drive] < z->geo.zone_count[drive]); /* (5) */
 	ASSERT(at->live == 0 && at->pending == 0);
+	ASSERT(!meta__in_fold(at)); /* meta_fold.c (2) */
 	if (at->kind == META__ZONE_PAGE)
 		z->page_zones--;
 	if (at->kind == META__ZONE_DATA)
 		z->data_zones--;
 	meta__zone_lone(m, zone, false);
-	at->moved = at->upper = false;
+	z->unlikes -= at->unlike;
+	at->moved = at->upper = at->unlike = at->folding = at->bare = false;
 	at->kept = 0;
 	at->state = ZONE_FREE;
 	at->kind = META__ZONE_FREE;
@@ -126,14 +128,21 @@ static void freed(struct meta *m, uint32_t zone)
 
 	if (is_late(m, zone))
 		return;
-	set_free_in(m, zone, meta__tell_wanted(m, drive) ? &z->fresh[drive] : &z->free[drive]);
+	set_free_in(m, zone,
+		    meta__tell_wanted(m, drive) && !meta__zone_at(m, zone)->bare ? &z->fresh[drive]
+										 : &z->free[drive]);
 }
 
-/* It was in use: its drive may be told.  So may that of its twin. */
+/* It was in use: its drive may be told.  So may that of its twin.  With the first zone of a fold
+ * the parity is free; the others follow in this turn. */
 void meta__zone_freed(struct meta *m, uint32_t zone)
 {
 	const uint32_t twin = meta__unpair(m, zone);
 
+	if (meta__in_fold(meta__zone_at(m, zone))) {
+		ASSERT(meta__fold_is_empty(m, zone)); /* meta_fold.c (2) */
+		freed(m, meta__fold_end(m, zone));
+	}
 	if (twin != META__ZONE_NONE)
 		freed(m, twin);
 	freed(m, zone);
@@ -158,7 +167,7 @@ static void unset_free(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
 	if (kind == META__ZONE_DATA)
 		z->data_zones++;
 	meta__zone_lone(m, zone,
-			m->copies > 1 && !at->twin &&
+			m->copies > 1 && !at->twin && !meta__in_fold(at) &&
 				(kind == META__ZONE_PAGE || kind == META__ZONE_DATA));
 }
 
@@ -181,7 +190,8 @@ int meta__zones_setup(struct meta *m, const struct meta__geo *geo)
 		meta__twins_show(m);
 	z->free_total = z->coming = z->coming_data = z->log_count = z->page_zones = z->data_zones =
 		0;
-	z->leaving_us = z->drain_zones = z->lone = 0;
+	z->leaving_us = z->drain_zones = z->lone = z->folds = z->folded = z->unlikes = 0;
+	z->naming = NULL;
 	memset(z->lone_on, 0, sizeof(z->lone_on));
 	z->given_blocks = z->claim = z->deaths = z->live_pages = z->live_blocks = z->log_order =
 		z->log_oldest = 0;
@@ -320,7 +330,8 @@ void meta__zones_drain(struct meta *m, uint32_t drive)
 		const struct meta__zone *at = &z->zone[meta__pair_first(m, zone)];
 
 		if (at->kind == META__ZONE_DATA)
-			blocks += at->live;
+			blocks += meta__in_fold(at) ? meta__fold_live(m, meta__pair_first(m, zone))
+						    : at->live;
 		if (at->kind == META__ZONE_PAGE)
 			pages += div_up(at->live, META_PAGE_BLOCKS);
 	}
@@ -401,18 +412,41 @@ static void use(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
 	at->used = m->zones->geo.zone_end;
 }
 
+/* All its zones, or, if this one is of another kind by now, only this one. */
+static void use_fold(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
+{
+	uint32_t at = zone;
+
+	ASSERT(!m->mounted);
+	if (kind != META__ZONE_DATA) {
+		(void)meta__fold_end(m, zone);
+		use(m, zone, kind);
+		return;
+	}
+	do {
+		const bool parity = meta__zone_at(m, at)->parity;
+
+		use(m, at, parity ? META__ZONE_PARITY : META__ZONE_DATA);
+		m->boot->head_kind[at] = parity ? META__ZONE_PARITY : META__ZONE_DATA;
+		at = meta__zone_at(m, at)->next - 1;
+	} while (at != zone);
+}
+
 void meta__zone_use(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
 {
 	const uint32_t twin = meta__twin(m, zone);
 
-	ASSERT(kind != META__ZONE_TWIN);
+	ASSERT(kind != META__ZONE_TWIN && kind != META__ZONE_PARITY);
+	if (meta__in_fold(meta__zone_at(m, zone))) {
+		use_fold(m, zone, kind);
+		return;
+	}
 	use(m, zone, kind);
 	if (twin != META__ZONE_NONE)
 		use(m, twin, META__ZONE_TWIN);
 }
 
-/* Zones that the next checkpoint frees: for all, or on a drive that is to leave. */
-static void count_coming(struct meta *m, uint32_t zone, bool more)
+void meta__zone_coming(struct meta *m, uint32_t zone, bool more)
 {
 	struct meta__zones *z = m->zones;
 
@@ -420,33 +454,75 @@ static void count_coming(struct meta *m, uint32_t zone, bool more)
 	*(meta__drive_serves(m, drive_of(m, zone)) ? &z->coming : &z->leaving_us) += more ? 1 : -1;
 }
 
-/* Back from EMPTY or FROZEN, when replay adds live blocks to it. */
-static void revive(struct meta *m, struct meta__zone *at)
+static void revive_one(struct meta *m, struct meta__zone *at)
 {
-	DASSERT(at->live || at->pending);
 	if (at->state != ZONE_EMPTY && at->state != ZONE_FROZEN && at->state != ZONE_LEAVING)
 		return;
 	if (at->state != ZONE_LEAVING)
-		count_coming(m, (uint32_t)(at - m->zones->zone), false);
+		meta__zone_coming(m, (uint32_t)(at - m->zones->zone), false);
 	list_del(&at->link);
 	at->state = ZONE_CLOSED;
+}
+
+/* Back from EMPTY or FROZEN, when replay adds live blocks to it; with all of its fold. */
+static void revive(struct meta *m, struct meta__zone *at)
+{
+	const uint32_t zone = (uint32_t)(at - m->zones->zone);
+	uint32_t member[META_FOLD_MAX], count = 0;
+
+	DASSERT(at->live || at->pending);
+	revive_one(m, at);
+	if (unlikely(meta__in_fold(at)))
+		count = meta__fold_members(m, zone, member);
+	for (uint32_t i = 0; i < count; i++)
+		revive_one(m, meta__zone_at(m, member[i]));
+}
+
+/* Nothing lives there any more: it waits for a checkpoint. */
+static void settle_one(struct meta *m, uint32_t zone)
+{
+	struct meta__zone *at = meta__zone_at(m, zone);
+
+	ASSERT(at->kind == META__ZONE_PAGE || at->kind == META__ZONE_DATA ||
+	       at->kind == META__ZONE_TWIN);                           /* (4) */
+	ASSERT(at->state == ZONE_CLOSED && !at->live && !at->pending); /* (2) */
+	at->state = ZONE_EMPTY;
+	at->victim = false;
+	m->zones->coming_data +=
+		at->kind != META__ZONE_PAGE && meta__drive_serves(m, drive_of(m, zone));
+	list_push_back(&m->zones->empty, &at->link);
+	meta__zone_coming(m, zone, true);
 }
 
 void meta__zone_settle(struct meta *m, uint32_t zone)
 {
 	struct meta__zone *at = meta__zone_at(m, zone);
+	uint32_t member[META_FOLD_MAX], count;
 
 	if (at->state != ZONE_CLOSED || at->live || at->pending || at->kind == META__ZONE_LOG)
 		return;
-	if (at->kind == META__ZONE_ROOT) /* (5) */
+	if (at->kind == META__ZONE_ROOT || at->folding) /* (5); meta_folder.c (4) */
 		return;
-	ASSERT(at->kind == META__ZONE_PAGE || at->kind == META__ZONE_DATA); /* (4) */
-	at->state = ZONE_EMPTY;
-	at->victim = false;
-	m->zones->coming_data +=
-		at->kind == META__ZONE_DATA && meta__drive_serves(m, drive_of(m, zone));
-	list_push_back(&m->zones->empty, &at->link);
-	count_coming(m, zone, true);
+	if (likely(!meta__in_fold(at))) {
+		settle_one(m, zone);
+		return;
+	}
+	if (!meta__fold_is_empty(m, zone)) /* meta_fold.c (2) */
+		return;
+	count = meta__fold_members(m, zone, member);
+	for (uint32_t i = 0; i < count; i++)
+		settle_one(m, member[i]);
+}
+
+void meta__zone_untwin(struct meta *m, uint32_t first)
+{
+	const uint32_t twin = meta__unpair(m, first);
+	struct meta__zone *at = meta__zone_at(m, twin);
+
+	ASSERT(meta__in_fold(meta__zone_at(m, first))); /* meta_fold.c (1) */
+	ASSERT(at->state == ZONE_CLOSED && at->kind == META__ZONE_TWIN);
+	at->bare = true; /* meta_fold.c (3) */
+	settle_one(m, twin);
 }
 
 void meta__zone_close(struct meta *m, uint32_t zone)
@@ -663,131 +739,4 @@ void meta__zone_io_done(struct meta *m, struct meta__io *x)
 	at->head_lost = x->io.status; /* (7) */
 	at->mend_failed = false;
 	opened(m, zone);
-}
-
-/* ---- read epochs ------------------------------------------------------- */
-
-uint64_t meta__epoch_enter(struct meta *m)
-{
-	struct meta__zones *z = m->zones;
-
-	DASSERT(z->epoch_oldest <= z->epoch);
-	z->readers[z->epoch % META__EPOCHS]++;
-	return z->epoch;
-}
-
-/* Returns true if no reader reads blocks planned in the epoch, or can still pin it. */
-static bool readers_ended(const struct meta *m, uint64_t epoch)
-{
-	return !m->share || (meta__share_left(m, m->zones->ended[epoch % META__EPOCHS]) &&
-			     meta__share_unpinned(m, epoch));
-}
-
-static void epoch_advance_oldest(struct meta *m)
-{
-	struct meta__zones *z = m->zones;
-
-	while (z->epoch_oldest < z->epoch && z->readers[z->epoch_oldest % META__EPOCHS] == 0 &&
-	       readers_ended(m, z->epoch_oldest))
-		z->epoch_oldest++;
-}
-
-static void epoch_next(struct meta *m)
-{
-	struct meta__zones *z = m->zones;
-
-	z->epoch++;
-	ASSERT(z->readers[z->epoch % META__EPOCHS] ==
-	       0); /* (3): those of 64 epochs ago have left */
-	if (!m->share)
-		return;
-	/* Readers that have not seen it have not left: meta_share.c (3). */
-	atomic_store_explicit(&m->share->epoch, z->epoch, memory_order_relaxed);
-	z->ended[(z->epoch - 1) % META__EPOCHS] = meta__share_leave(m);
-}
-
-void meta__epoch_leave(struct meta *m, uint64_t epoch)
-{
-	struct meta__zones *z = m->zones;
-
-	ASSERT(epoch >= z->epoch_oldest && epoch <= z->epoch);
-	ASSERT(z->readers[epoch % META__EPOCHS] > 0);
-	z->readers[epoch % META__EPOCHS]--;
-	epoch_advance_oldest(m);
-}
-
-/* ---- checkpoints ------------------------------------------------------- */
-
-void meta__zone_freeze(struct meta *m)
-{
-	struct meta__zones *z = m->zones;
-	struct list *l;
-
-	ASSERT(list_empty(&z->frozen));
-	z->coming_data = 0;
-	while ((l = list_pop_front(&z->empty))) {
-		struct meta__zone *at = list_entry(l, struct meta__zone, link);
-
-		ASSERT(at->state == ZONE_EMPTY); /* (2) */
-		ASSERT(at->live == 0);
-		ASSERT(at->pending == 0);
-		at->state = ZONE_FROZEN;
-		at->left = z->epoch;
-		list_push_back(&z->frozen, &at->link);
-	}
-	if (z->epoch + 1 < z->epoch_oldest + META__EPOCHS)
-		epoch_next(m);
-	epoch_advance_oldest(m);
-	ASSERT(z->epoch < z->epoch_oldest + META__EPOCHS); /* (3) */
-}
-
-void meta__zone_rooted(struct meta *m)
-{
-	struct meta__zones *z = m->zones;
-	struct list *l;
-
-	while ((l = list_pop_front(&z->frozen))) {
-		struct meta__zone *at = list_entry(l, struct meta__zone, link);
-
-		ASSERT(at->state == ZONE_FROZEN);
-		ASSERT(at->left <= z->epoch);
-		at->state = ZONE_LEAVING;
-		count_coming(m, (uint32_t)(at - z->zone), false);
-		list_push_back(&z->leaving, &at->link);
-	}
-	if (meta__drain_drive(m) < META_DRIVES_MAX)
-		meta__zones_drain(m, meta__drain_drive(m));
-}
-
-void meta__zone_turn(struct meta *m)
-{
-	struct meta__zones *z = m->zones;
-
-	if (!z->zone)
-		return;
-	if (m->share && !list_empty(&z->leaving))
-		epoch_advance_oldest(m); /* no event tells that a reader's read has ended */
-	while (!list_empty(&z->leaving)) {
-		struct meta__zone *at = list_entry(z->leaving.next, struct meta__zone, link);
-
-		if (at->left >= z->epoch_oldest)
-			break; /* they leave in the order in which they came */
-		ASSERT(at->live == 0 && at->pending == 0); /* (2) */
-		list_del(&at->link);
-		meta__zone_freed(m, (uint32_t)(at - z->zone));
-	}
-	if (unlikely(z->lone > 0) && meta__in_pairs(m) && meta__pairs_free(m) > 0)
-		meta__supply_shut(m, META_DRIVES_MAX); /* opened alone when no pair was free */
-	meta__supply_turn(m);
-}
-
-void meta__zone_mended(struct meta *m, uint64_t baddr)
-{
-	struct meta__zone *at = meta__zone_at(m, meta__pair_first(m, meta__zone_of(m, baddr)));
-
-	ASSERT(m->copies > 1);
-	ASSERT(at->state != ZONE_FREE);
-	at->kept = 0;
-	at->stuck = false;
-	m->zones->deaths++; /* collection may look again */
 }

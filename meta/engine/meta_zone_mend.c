@@ -19,8 +19,14 @@
  *      [test_meta_gc:zones_wear_alike_though_files_come_and_go].
  *  (5) A drained, empty drive may be about to be removed: its zones stay free
  *      [test_meta_drain:no_header_is_mended_on_a_drive_that_is_about_to_go].
+ *  (6) The header of parity that names the members of a fold is written here, too, and the store
+ *      needs it: it is a `must`, and a drive that does not take it is lost.  From its first write
+ *      on, whoever writes it again writes the members, though the fold is made in a later turn
+ *      [test_meta_fold_late:header_that_is_written_again_at_once_has_its_members].
  */
-#include "meta/engine/meta_pair.h"
+#include "meta/engine/meta_fold.h"
+
+#include <errno.h>
 
 struct meta__zone_seen meta__zone_head(const struct meta *m, uint32_t zone)
 {
@@ -32,6 +38,12 @@ struct meta__zone_seen meta__zone_head(const struct meta *m, uint32_t zone)
 					.twin = at->twin,
 					.pair = at->pair };
 
+	if (at->kind == META__ZONE_TWIN && !at->twin)
+		head.kind = META__ZONE_FREE; /* a fold has freed it: soon it is */
+	if (at->parity)
+		meta__fold_head(m, zone, &head);
+	if (m->zones->naming && m->zones->naming->zone == zone) /* (6) */
+		head = *m->zones->naming;
 	if (at->kind == META__ZONE_LOG) {
 		head.order = at->order;
 		head.oldest_order = m->zones->log_oldest;
@@ -53,7 +65,7 @@ static void write_copy(struct meta *m, struct meta__zone_io *io)
 	io->x.io.nblocks = 1;
 	io->x.io.status = 0;
 	meta__io_want(m, &io->x);
-	io->x.io.must = false; /* (3) */
+	io->x.io.must = io->names; /* (3), (6) */
 }
 
 static bool is_head(const struct meta__zones *z, const struct list *node, uint32_t drive)
@@ -78,7 +90,7 @@ static uint32_t take_out(struct meta *m, struct meta__zone *at, uint32_t drive)
 	return (uint32_t)(list_entry(next, struct meta__zone, link) - z->zone);
 }
 
-bool meta__zone_mend(struct meta *m, const struct meta__zone_seen *head, uint32_t copies)
+static bool begin(struct meta *m, const struct meta__zone_seen *head, uint32_t copies, bool names)
 {
 	struct meta__zones *z = m->zones;
 	struct meta__zone *at = meta__zone_at(m, head->zone);
@@ -103,8 +115,26 @@ bool meta__zone_mend(struct meta *m, const struct meta__zone_seen *head, uint32_
 	meta__zone_build(&h, m->uuid, io->x.io.buf);
 	io->zone = head->zone;
 	io->mends = true;
+	io->names = names;
 	io->copies = (uint8_t)copies;
 	write_copy(m, io);
+	return true;
+}
+
+bool meta__zone_mend(struct meta *m, const struct meta__zone_seen *head, uint32_t copies)
+{
+	return begin(m, head, copies, false);
+}
+
+bool meta__zone_name(struct meta *m, const struct meta__zone_seen *head)
+{
+	ASSERT(!m->zones->naming);
+	ASSERT(head->kind == META__ZONE_PARITY && head->members >= META__FOLD_MIN);
+	if (!begin(m, head, 3, true))
+		return false;
+	meta__zone_at(m, head->zone)->mend_failed = false; /* of the header before this one */
+	m->zones->naming = head;
+	m->zones->naming_status = -EAGAIN;
 	return true;
 }
 
@@ -139,6 +169,8 @@ void meta__zone_mend_done(struct meta *m, struct meta__zone_io *io)
 		write_copy(m, io);
 		return;
 	}
+	if (io->names)
+		m->zones->naming_status = io->x.io.status ? -EIO : 0;
 	if (meta__mark_done(m, zone, io->x.io.status == 0))
 		;
 	else if (io->x.io.status)
@@ -146,7 +178,7 @@ void meta__zone_mend_done(struct meta *m, struct meta__zone_io *io)
 	else
 		m->zones->mended++;
 	io->zone = META__ZONE_NONE;
-	io->mends = false;
+	io->mends = io->names = false;
 	at->mending = false;
 	if (at->state == ZONE_MENDING)
 		free_again(m, at, io->next, io->x.io.drive);

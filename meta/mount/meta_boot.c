@@ -74,12 +74,15 @@ static void forget(struct meta__boot *b)
 	free(b->head_kind);
 	free(b->head_twin);
 	free(b->head_pair);
+	free(b->fold);
 	free(b->span);
 	free(b->run);
 	b->root_seen = NULL;
 	b->head_kind = NULL;
 	b->head_twin = NULL;
 	b->head_pair = NULL;
+	b->fold = NULL;
+	b->fold_count = b->fold_max = 0;
 	b->span = NULL;
 	b->run = NULL;
 	b->run_count = b->run_max = 0;
@@ -359,6 +362,7 @@ static int supers_done(struct meta *m)
 	m->nshards = b->super.nshards;
 	m->copies = b->super.copies;
 	m->converts = b->super.converts;
+	m->fold = b->super.fold;
 	m->spread_at = b->super.spread ? meta__spread_at(&m->conf) : 0;
 	meta__geo_of(&b->geo, &b->super);
 	if ((b->super.set == 0 && b->super.zone_blocks != meta__geo_zone_blocks(&m->conf)) ||

@@ -50,7 +50,7 @@
  *      none for roots and files
  *      [test_meta_pair_moves:store_whose_large_drive_is_lost_is_bounded_by_what_stays].
  */
-#include "meta/engine/meta_pair.h"
+#include "meta/engine/meta_fold.h"
 #include "meta/meta_protect.h"
 #include "meta/plans/meta_plan.h"
 #include "meta/meta_store.h"
@@ -183,27 +183,33 @@ void meta__drain_failed(struct meta *m)
 		meta__fail(m); /* (3) */
 }
 
-bool meta__live_fits(const struct meta *m, uint64_t groups)
+/* On drives with so many zones each, of which so many groups can be made. */
+static bool live_fits(const struct meta *m, const uint32_t *on, uint64_t groups)
 {
 	const struct meta__zones *z = m->zones;
 	const struct meta__geo *g = &z->geo;
-	uint64_t need = max_u64(META__LOG_COPIES * g->log_zones_max + 12, (groups * 3 + 99) / 100);
+	const uint64_t log = META__LOG_COPIES * (uint64_t)g->log_zones_max;
+	const uint64_t zones = div_up(z->live_blocks + z->live_blocks / 32, g->zone_end - 1);
+	uint64_t need = max_u64(log + 12 + meta__fold_room(m), (groups * 3 + 99) / 100);
 
 	ASSERT(g->root_zones > 0);
-	need += div_up(z->live_blocks + z->live_blocks / 32, g->zone_end - 1);
+	need += meta__fold_groups(m, on, zones);
 	need += div_up(z->live_pages + z->live_pages / 2, g->zone_pages);
 	return need + 2 * (uint64_t)g->root_zones <= groups;
 }
 
-/* (5): `more` zones are about to be added. */
+/* (5): `more` zones are about to be added, on a drive that takes the place of this one. */
 static bool rest_has_room(const struct meta *m, uint32_t drive, uint32_t more)
 {
 	const struct meta__geo *g = &m->zones->geo;
 	const uint32_t rest = g->zones_serving - g->zone_count[drive] + more;
+	uint32_t on[META_DRIVES_MAX];
 
 	ASSERT(g->zone_count[drive] <= g->zones_serving);
-	return meta__live_fits(m,
-			       rest / (g->drives_serving + (more > 0) > m->copies ? m->copies : 1));
+	meta__zones_taking(m, on);
+	on[drive] = more; /* folds are as wide as they can be then */
+	return live_fits(m, on,
+			 rest / (g->drives_serving + (more > 0) > m->copies ? m->copies : 1));
 }
 
 static int may_change(const struct meta *m, uint32_t drive)
@@ -324,7 +330,9 @@ int meta__plan_drive(struct meta *m, struct meta_op *op)
 	if (op->keeps.user.drive_asked)
 		return m->boot->drain_status == -EAGAIN ? META__NEEDS_ROOM : m->boot->drain_status;
 	op->keeps.user.drive_asked = true;
-	if (op->flags & META_PROTECT)
+	if (op->flags & META_PROTECT && op->length)
+		err = meta_fold(m, (uint32_t)op->length);
+	else if (op->flags & META_PROTECT)
 		err = meta_protect(m);
 	else if (op->flags & META_UNDRAIN)
 		err = meta_drive_undrain(m, drive);
@@ -768,7 +776,7 @@ void meta_drive_count(const struct meta *m, struct meta_drive_stat *out)
 	ASSERT(!m->mounted || out->gone || base + out->zones <= z->geo.nzones);
 	out->counted = true;
 	for (uint32_t i = base; !out->gone && i < base + out->zones; i++) {
-		const uint32_t first = z->zone[i].kind == META__ZONE_TWIN ? meta__twin(m, i) : i;
+		const uint32_t first = z->zone[i].parity ? i : meta__pair_first(m, i);
 		const struct meta__zone *at = &z->zone[first];
 
 		out->live_blocks += at->live;

@@ -75,6 +75,7 @@ static bool is_same_set(const struct meta__super *a, const struct meta__super *b
 {
 	ASSERT(a->set == b->set);
 	return a->ndrives == b->ndrives && a->copies == b->copies && a->converts == b->converts &&
+	       a->fold == b->fold &&
 	       memcmp(a->drive_nblocks, b->drive_nblocks, sizeof(a->drive_nblocks)) == 0 &&
 	       memcmp(a->drive_tag, b->drive_tag, sizeof(a->drive_tag)) == 0 &&
 	       memcmp(a->drive_state, b->drive_state, sizeof(a->drive_state)) == 0 &&

@@ -58,6 +58,7 @@ static void super_make(struct meta *m)
 		.format_ns = m->conf.wall_ns,
 		.spread = true,
 		.copies = m->copies,
+		.fold = m->fold,
 	};
 	memcpy(s->uuid, m->uuid, sizeof(s->uuid));
 	memcpy(s->drive_nblocks, g->nblocks, sizeof(s->drive_nblocks));

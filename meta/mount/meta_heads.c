@@ -29,7 +29,7 @@
  *      of the missing drive holds the only copy of the log
  *      [test_meta_missing:any_drive_may_be_left_out_while_the_log_counts].
  */
-#include "meta/engine/meta_pair.h"
+#include "meta/engine/meta_fold.h"
 #include "meta/meta_store.h"
 
 #include <errno.h>
@@ -78,6 +78,7 @@ static int zone_pick(struct meta *m, uint32_t zone, const struct meta__io *x,
 		     struct meta__zone_seen *out, uint64_t *mark)
 {
 	const struct meta__geo *g = &m->boot->geo;
+	uint64_t incarnation[2] = { 0 };
 	uint32_t found = 0, bad = 0;
 
 	ASSERT(zone < g->nzones);
@@ -95,8 +96,13 @@ static int zone_pick(struct meta *m, uint32_t zone, const struct meta__io *x,
 			continue;
 		}
 		*mark = min_u64(*mark, seen.mark);
+		incarnation[copy] = seen.incarnation;
 		if (found++ == 0 || seen.incarnation > out->incarnation)
 			*out = seen;
+	}
+	if (found == 2 && incarnation[0] != incarnation[1] && out->kind == META__ZONE_PARITY) {
+		bad = incarnation[1] < incarnation[0]; /* else a fold hangs on one copy */
+		found = 1;
 	}
 	if (found == 1)
 		meta__mend_want(m, meta__geo_zone_head(g, zone, bad ^ 1),
@@ -137,6 +143,8 @@ static int zone_take(struct meta *m, uint32_t zone, const struct meta__io *x)
 				       "roots are to be in zone %u, which is not for them", zone);
 	if (seen.kind == META__ZONE_LOG)
 		meta__replay_take(m, &seen);
+	if (seen.kind == META__ZONE_PARITY)
+		return meta__folds_take(m, &seen);
 	return 0;
 }
 
@@ -190,8 +198,10 @@ int meta__heads_read(struct meta *m)
 	if (b->at == b->geo.nzones) {
 		if (b->lost_heads)
 			note_lost(m, "damaged; written again from what the index says");
-		if (m->copies > 1)
+		if (m->copies > 1) {
 			meta__pairs_find(m);
+			meta__folds_find(m);
+		}
 		meta__boot_next(m, b->lost_heads ? look : meta__replay_scan);
 		return meta__marks_judge(m);
 	}
@@ -438,7 +448,8 @@ static struct meta__zone_seen head_of(struct meta *m, uint32_t zone)
 
 	ASSERT(at->head_lost);
 	ASSERT(at->state != ZONE_OPENING);
-	at->incarnation = incarnation_of(m);
+	if (!meta__in_fold(at))
+		at->incarnation = incarnation_of(m); /* else: meta_folds.c (3) */
 	return (struct meta__zone_seen){
 		.zone = zone,
 		.kind = lives ? (enum meta__zone_kind)at->kind : META__ZONE_FREE,

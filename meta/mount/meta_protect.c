@@ -36,6 +36,9 @@
  *      [test_meta_protect:end_that_cannot_be_written_is_told_and_tried_again].
  *  (6) Unused blanks of borrowers lie in lone zones, and come back when it begins
  *      [test_meta_lend:a_store_gets_second_copies_though_shards_are_lent].
+ *  (7) No fold is made before the superblocks of all drives say that there may be some: a program
+ *      that does not know them refuses the store from then on
+ *      [test_meta_fold:a_store_of_two_copies_is_folded_from_now_on].
  */
 #include "meta/engine/meta_lend.h"
 #include "meta/engine/meta_log.h"
@@ -44,6 +47,7 @@
 #include "meta/meta_store.h"
 
 #include <errno.h>
+#include <string.h>
 
 /* Writes `next`, and calls `done` when all superblocks have it. */
 static void change(struct meta *m, int *status, int (*stage)(struct meta *m))
@@ -179,6 +183,63 @@ int meta_protect(struct meta *m)
 	b->next.converts = true;
 	change(m, &b->drain_status, begun);
 	return 0;
+}
+
+/* (7) */
+static int folds(struct meta *m)
+{
+	int err = meta__drives_write(m);
+
+	ASSERT(m->copies == 2 && !m->converts);
+	ASSERT(m->boot->next.fold >= META__FOLD_MIN);
+	if (err != -EALREADY)
+		return err;
+	m->boot->super = m->boot->next;
+	m->fold = m->boot->super.fold;
+	meta__drives_end(m, 0);
+	return 0;
+}
+
+int meta_fold(struct meta *m, uint32_t zones)
+{
+	struct meta__boot *b = m->boot;
+
+	ASSERT(!m->home);
+	if (m->failed)
+		return -EROFS;
+	if (b->adding || m->stopping || !m->mounted)
+		return -EBUSY;
+	if (zones < META__FOLD_MIN || zones > META_FOLD_MAX)
+		return -EINVAL;
+	if (m->fold == zones)
+		return -EALREADY;
+	if (m->copies < 2 || m->converts || m->zones->geo.drives_serving <= zones)
+		return -EPERM;
+	ASSERT(b->super.copies == 2 && !b->super.converts);
+	meta__next_set(m);
+	b->next.fold = zones;
+	change(m, &b->drain_status, folds);
+	return 0;
+}
+
+bool meta_scheme_parse(const char *text, size_t len, struct meta_scheme *out)
+{
+	uint32_t zones = 0;
+	size_t i = 0;
+
+	ASSERT(text || len == 0);
+	*out = (struct meta_scheme){ .copies = 2 };
+	if (len == strlen("mirror") && memcmp(text, "mirror", len) == 0)
+		return true;
+	if (len == strlen("none") && memcmp(text, "none", len) == 0) {
+		out->copies = 1;
+		return true;
+	}
+	for (; i < len && i < 2 && text[i] >= '0' && text[i] <= '9'; i++)
+		zones = zones * 10 + (uint32_t)(text[i] - '0');
+	out->fold = zones;
+	return zones >= META__FOLD_MIN && zones <= META_FOLD_MAX && text[0] != '0' &&
+	       len - i == 2 && memcmp(text + i, "+1", 2) == 0;
 }
 
 struct meta_copies meta_copies(const struct meta *m)

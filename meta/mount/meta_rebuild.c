@@ -4,7 +4,7 @@
  * Nothing of it is stored: all follows from the states of drives and zones.
  */
 #include "meta/meta_rebuild.h"
-#include "meta/engine/meta_pair.h"
+#include "meta/engine/meta_fold.h"
 
 #include "base/num.h"
 
@@ -37,6 +37,18 @@ static void add(struct meta_rebuild *out, const struct meta__zone *at)
 	ASSERT(out->kept_blocks <= out->left_blocks);
 }
 
+/* ... or all zones of a fold. */
+static void add_zone(const struct meta *m, struct meta_rebuild *out, uint32_t zone)
+{
+	uint32_t member[META_FOLD_MAX] = { meta__pair_first(m, zone) }, count = 1;
+
+	if (meta__in_fold(meta__zone_at(m, zone)))
+		count = meta__fold_members(m, zone, member);
+	ASSERT(count <= META_FOLD_MAX);
+	for (uint32_t i = 0; i < count; i++)
+		add(out, meta__zone_at(m, member[i]));
+}
+
 /* Zones of the drive, and those that were opened without a twin elsewhere. */
 static void add_zones(const struct meta *m, struct meta_rebuild *out)
 {
@@ -48,7 +60,7 @@ static void add_zones(const struct meta *m, struct meta_rebuild *out)
 	ASSERT(end <= g->nzones);
 	ASSERT(out->what != META_REBUILD_NONE);
 	for (uint32_t i = first; i < end; i++)
-		add(out, &z->zone[meta__pair_first(m, i)]);
+		add_zone(m, out, i);
 	for (uint32_t i = 0; z->lone > 0 && i < g->nzones; i++)
 		if (z->zone[i].lone && (i < first || i >= end))
 			add(out, &z->zone[i]);

@@ -625,8 +625,10 @@ int meta__replay_begin(struct meta *m)
 {
 	ASSERT(m->boot->log_judged);
 	ASSERT(!m->boot->replaying);
-	if (m->copies > 1)
+	if (m->copies > 1) {
 		meta__pairs_settle(m);
+		meta__folds_settle(m);
+	}
 	m->zones->counted = true;
 	meta__receipts_replaying(m, m->boot->first);
 	m->boot->seq_next = m->boot->group_first = m->boot->first;

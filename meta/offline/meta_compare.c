@@ -7,6 +7,9 @@
  *
  *  (1) A copy is judged by the index alone, never by the other copy: so it is known which of two
  *      that differ is the wrong one [test_meta_raw_pair:compare_names_each_copy_that_is_wrong].
+ *  (2) The second copy of a block of a fold is the sum of the others, at the place of the parity:
+ *      so each block of all its zones at an offset where something lives is looked at
+ *      [test_meta_raw_fold:compare_names_each_block_that_is_wrong].
  */
 #include "meta/offline/meta_raw_internal.h"
 
@@ -146,10 +149,23 @@ static const char *block_why(const struct compare *c, uint64_t at, bool read, co
 		       : "cannot be read";
 }
 
+/* The block of parity of this one; 0: it is in no fold. */
+static uint64_t parity_of(const struct meta_raw *r, uint64_t baddr)
+{
+	const uint32_t zone = meta__geo_zone_of(&r->geo, baddr);
+	const uint32_t parity = zone == META__ZONE_NONE ? zone : meta__raw_parity(r, zone);
+
+	if (parity == META__ZONE_NONE)
+		return 0;
+	ASSERT(parity != zone);
+	return meta__geo_zone_baddr(&r->geo, parity) + baddr - meta__geo_zone_baddr(&r->geo, zone);
+}
+
 static void compare_run(struct compare *c, const struct meta_key *key, struct meta_run run,
 			uint64_t block, const uint8_t *crcs)
 {
 	const uint64_t twin = meta__raw_twin(c->r, run.baddr);
+	const uint64_t parity = twin ? 0 : parity_of(c->r, run.baddr);
 	bool read[2][RUN_BLOCKS];
 
 	ASSERT(run.nblocks <= RUN_BLOCKS);
@@ -167,13 +183,20 @@ static void compare_run(struct compare *c, const struct meta_key *key, struct me
 		if (twin)
 			why[1] =
 				block_why(c, twin + i, read[1][i], c->bytes[1] + at, le32_get(crc));
+		if (parity) /* (2) */
+			why[1] = meta__raw_fold_block(c->r, run.baddr + i, le32_get(crc),
+						      c->bytes[1] + at);
 		(void)snprintf(what, sizeof(what), "file %llx.%llx.%llx, block %llu",
 			       (unsigned long long)meta__key_dir(key),
 			       (unsigned long long)meta__key_hash(key),
 			       (unsigned long long)meta__key_uniq(key),
 			       (unsigned long long)block + i);
 		c->out->blocks++;
-		judge(c, what, run.baddr + i, twin ? twin + i : 0, why[0], why[1]);
+		judge(c, what, run.baddr + i,
+		      twin     ? twin + i
+		      : parity ? parity + i
+			       : 0,
+		      why[0], why[1]);
 	}
 }
 

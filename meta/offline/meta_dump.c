@@ -10,7 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const meta__zone_kinds[] = { "free", "log", "pages", "data", "roots", "twin" };
+const char *const meta__zone_kinds[] = {
+	"free", "log", "pages", "data", "roots", "twin", "parity"
+};
 
 static const struct {
 	const char *name, *arg, *text;
@@ -92,18 +94,31 @@ struct field {
 	}
 
 static const struct field super_fields[] = {
-	FIELD(meta_super_disk, magic),         FIELD(meta_super_disk, crc),
-	FIELD(meta_super_disk, version),       FIELD(meta_super_disk, incompat),
-	FIELD(meta_super_disk, compat),        FIELD(meta_super_disk, uuid),
-	FIELD(meta_super_disk, drive),         FIELD(meta_super_disk, ndrives),
-	FIELD(meta_super_disk, nshards),       FIELD(meta_super_disk, zone_blocks),
-	FIELD(meta_super_disk, nzones),        FIELD(meta_super_disk, secret),
-	FIELD(meta_super_disk, format_ns),     FIELD(meta_super_disk, drive_nblocks),
-	FIELD(meta_super_disk, incompat_name), FIELD(meta_super_disk, set),
-	FIELD(meta_super_disk, root_at),       FIELD(meta_super_disk, drive_tag),
-	FIELD(meta_super_disk, drive_name),    FIELD(meta_super_disk, drive_state),
-	FIELD(meta_super_disk, root_zone),     FIELD(meta_super_disk, copies),
-	FIELD(meta_super_disk, converts),      { NULL, 0, 0 },
+	FIELD(meta_super_disk, magic),
+	FIELD(meta_super_disk, crc),
+	FIELD(meta_super_disk, version),
+	FIELD(meta_super_disk, incompat),
+	FIELD(meta_super_disk, compat),
+	FIELD(meta_super_disk, uuid),
+	FIELD(meta_super_disk, drive),
+	FIELD(meta_super_disk, ndrives),
+	FIELD(meta_super_disk, nshards),
+	FIELD(meta_super_disk, zone_blocks),
+	FIELD(meta_super_disk, nzones),
+	FIELD(meta_super_disk, secret),
+	FIELD(meta_super_disk, format_ns),
+	FIELD(meta_super_disk, drive_nblocks),
+	FIELD(meta_super_disk, incompat_name),
+	FIELD(meta_super_disk, set),
+	FIELD(meta_super_disk, root_at),
+	FIELD(meta_super_disk, drive_tag),
+	FIELD(meta_super_disk, drive_name),
+	FIELD(meta_super_disk, drive_state),
+	FIELD(meta_super_disk, root_zone),
+	FIELD(meta_super_disk, copies),
+	FIELD(meta_super_disk, converts),
+	FIELD(meta_super_disk, fold),
+	{ NULL, 0, 0 },
 };
 
 static const struct field root_fields[] = {
@@ -126,7 +141,8 @@ static const struct field zone_fields[] = {
 	FIELD(meta_zone_disk, reserved),     FIELD(meta_zone_disk, order),
 	FIELD(meta_zone_disk, oldest_order), FIELD(meta_zone_disk, mark),
 	FIELD(meta_zone_disk, twin),         FIELD(meta_zone_disk, reserved2),
-	FIELD(meta_zone_disk, pair),         { NULL, 0, 0 },
+	FIELD(meta_zone_disk, pair),         FIELD(meta_zone_disk, members),
+	FIELD(meta_zone_disk, member),       { NULL, 0, 0 },
 };
 
 /* Names of the fields in which two copies differ; what no field has is "byte N". */
@@ -353,6 +369,11 @@ static void pair_cells(struct meta_raw *r, uint32_t zone, const struct meta__zon
 
 	ASSERT(zone < r->geo.nzones);
 	meta__cell(t, x->pair ? x->pair : s->pair);
+	if (x->fold) {
+		meta__cell_text(t, "%s", x->fold == zone + 1 ? "sum" : "fold");
+		meta__cell_text(t, "%u", x->fold - 1);
+		return;
+	}
 	meta__cell_text(t, "%s", x->pair ? x->is_twin ? "twin" : "first" : s->twin ? "past" : "");
 	if (x->pair || s->twin)
 		meta__cell_text(t, "%u", x->pair ? x->other : s->twin - 1);

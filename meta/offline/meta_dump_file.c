@@ -59,6 +59,8 @@ static int block_row(struct meta_raw *r, uint64_t block, uint64_t baddr, uint32_
 		     struct meta__table *t)
 {
 	const uint64_t twin = meta__raw_twin(r, baddr);
+	const uint32_t zone = meta__geo_zone_of(&r->geo, baddr);
+	const uint32_t parity = zone == META__ZONE_NONE ? zone : meta__raw_parity(r, zone);
 	const char *why, *twin_why = NULL;
 
 	ASSERT(baddr);
@@ -72,7 +74,10 @@ static int block_row(struct meta_raw *r, uint64_t block, uint64_t baddr, uint32_
 		meta__cell_text(t, "%s", "-");
 	if (r->m.copies > 1)
 		twin_why = copy_cells(r, twin, crc, t);
-	if (!why && r->m.copies > 1 && !twin)
+	if (r->m.copies > 1 && !twin && parity != META__ZONE_NONE)
+		meta__cell_text(t, "%s%sits parity is in zone %u", why ? why : "whole",
+				why ? "; " : ", ", parity);
+	else if (!why && r->m.copies > 1 && !twin)
 		meta__cell_text(t, "whole, and has no twin");
 	else if (twin_why && twin)
 		meta__cell_text(t, "%s%s%s", why ? why : "",

@@ -143,6 +143,7 @@ static bool take_super(struct meta_raw *r, const struct meta__super *s)
 	r->m.secret = s->secret;
 	r->m.nshards = s->nshards;
 	r->m.copies = s->copies;
+	r->m.fold = s->fold;
 	meta__geo_of(&r->geo, s);
 	return r->geo.nzones > 0;
 }
@@ -287,6 +288,8 @@ static int read_all(struct meta_raw *r)
 	}
 	ASSERT(r->geo.nshards > 0);
 	meta__raw_pairs_find(r);
+	if (meta__raw_folds_find(r))
+		return -ENOMEM;
 	return meta__raw_log_scan(r);
 }
 

@@ -4,6 +4,7 @@
  *
  *   meta_raw.c          superblocks, roots, headers; a page by its address
  *   meta_raw_pair.c     pairs of zones; what the first copy has lost, from the second
+ *   meta_raw_fold.c     folds of zones; the same, from the others of a fold
  *   meta_raw_log.c      the log: blocks by place and sequence; their changes, over the trees
  *   meta_raw_get.c      a record, and the next one: from the trees with the log over them
  *   meta_compare.c      both copies of all that lives
@@ -43,6 +44,7 @@ struct meta__raw_zone {
 	uint64_t pair;  /* 0: it is in none */
 	uint32_t other; /* zone of the pair */
 	bool is_twin;
+	uint32_t fold; /* the parity of its fold, + 1; 0: it is in none */
 };
 
 struct meta__raw_block { /* of the log */
@@ -130,6 +132,13 @@ const char *meta__raw_block_at(struct meta_raw *r, uint64_t at, uint32_t crc, vo
 const char *meta__raw_block_either(struct meta_raw *r, uint64_t baddr, uint32_t crc, void *block);
 /* Returns the number of zones of which nothing says that they are not the log's newest. */
 uint64_t meta__raw_zones_unknown(const struct meta_raw *r);
+
+/* ---- meta_raw_fold.c ---- */
+
+must_check int meta__raw_folds_find(struct meta_raw *r);            /* after the pairs: -ENOMEM */
+uint32_t meta__raw_parity(const struct meta_raw *r, uint32_t zone); /* META__ZONE_NONE */
+/* The block from the others of its fold: NULL, or why not. */
+const char *meta__raw_fold_block(struct meta_raw *r, uint64_t baddr, uint32_t crc, void *block);
 
 /* ---- meta_raw_log.c ---- */
 

@@ -185,11 +185,18 @@ const char *meta__raw_block_either(struct meta_raw *r, uint64_t baddr, uint32_t 
 {
 	const char *why = meta__raw_block_at(r, baddr, crc, block);
 	const uint64_t twin = why ? meta__raw_twin(r, baddr) : 0;
+	const uint32_t zone = meta__geo_zone_of(&r->geo, baddr);
+	const uint32_t parity = !why || twin || zone == META__ZONE_NONE ? META__ZONE_NONE
+									: meta__raw_parity(r, zone);
 	struct meta_raw_taken *t = &r->taken[META_BADDR_DRIVE(twin)];
 
 	ASSERT(META_BADDR_DRIVE(twin) < META_DRIVES_MAX);
 	ASSERT(twin != baddr);
-	if (!twin || meta__raw_block_at(r, twin, crc, block))
+	if (parity != META__ZONE_NONE && meta__raw_fold_block(r, baddr, crc, block))
+		return why;
+	if (parity != META__ZONE_NONE)
+		t = &r->taken[META_BADDR_DRIVE(meta__geo_zone_baddr(&r->geo, parity))];
+	else if (!twin || meta__raw_block_at(r, twin, crc, block))
 		return why;
 	if (t->blocks++ == 0)
 		(void)snprintf(t->first_block, sizeof(t->first_block), "drive %u block %llu: %s",

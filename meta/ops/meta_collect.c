@@ -203,7 +203,7 @@ bool meta__collect_hopes(const struct meta *m)
 {
 	const struct meta__collect *c = m->collect;
 
-	if (m->zones->coming || wins(m) || meta__gc_hopes(m))
+	if (m->zones->coming || wins(m) || meta__gc_hopes(m) || meta__folder_hopes(m))
 		return true;
 	if (!list_empty(&m->zones->leaving) || meta__drain_ends(m))
 		return true;

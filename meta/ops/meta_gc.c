@@ -45,9 +45,12 @@
  *      collection leaves a zone alone if moving its blocks would win nothing.  When only these
  *      zones are left, new data gives back the room ahead of it: meta_alloc.c (11)
  *      [test_meta_protect_full, test_meta_full_rebuild].
+ *  (9) The zones of a fold (meta_fold.c) are victims together, judged by their live blocks and age
+ *      together: emptying one of them alone frees nothing
+ *      [test_meta_fold:folds_are_collected_as_a_whole].
  */
 #include "meta/meta_rebuild.h"
-#include "meta/engine/meta_pair.h"
+#include "meta/engine/meta_fold.h"
 #include "meta/ops/meta_gc.h"
 
 #include <stdlib.h>
@@ -62,7 +65,7 @@
 uint64_t meta__gc_memory(const struct meta_conf *c)
 {
 	(void)c;
-	return (uint64_t)META__GC_MOVES * META__GC_BLOCKS * META__BLOCK;
+	return 2 * (uint64_t)META__GC_MOVES * META__GC_BLOCKS * META__BLOCK;
 }
 
 int meta__gc_create(struct meta *m)
@@ -76,7 +79,8 @@ int meta__gc_create(struct meta *m)
 	meta_rebuild_pace(m, META__GC_MOVES, META_PACE_FREE);
 	mem = meta__mem_take(m, meta__gc_memory(&m->conf));
 	for (uint32_t i = 0; i < META__GC_MOVES; i++) {
-		g->move[i].buf = mem + (size_t)i * META__GC_BLOCKS * META__BLOCK;
+		g->move[i].buf = mem + 2 * (size_t)i * META__GC_BLOCKS * META__BLOCK;
+		g->move[i].sum = g->move[i].buf + (size_t)META__GC_BLOCKS * META__BLOCK;
 		for (uint32_t k = 0; k < META__GC_BLOCKS; k++)
 			list_init(&g->move[i].io[k].io.link);
 	}
@@ -340,47 +344,117 @@ bool meta__gc_drains(const struct meta *m)
 
 /* ---- which (1) ------------------------------------------------------------------------------ */
 
-/* Returns the blocks that take the place of its live ones, in units of its own places: a block of a
- * lone zone moves to two zones (8). */
-static uint32_t live_cost(const struct meta *m, const struct meta__zone *at)
-{
-	const uint32_t copies = at->lone && meta__in_pairs(m) ? META__COPIES_MAX : 1;
+/* The zones that are emptied together: one, or the data zones of a fold (9). */
+struct unit {
+	uint32_t zone[META_FOLD_MAX], count;
+	uint64_t live, closed;
+	uint64_t cost; /* places that its live blocks take elsewhere: a lone zone's two each (8) */
+};
 
-	DASSERT(at->live <= a_zone(m));
-	return min_u32(at->live * copies, a_zone(m));
+static struct unit unit_of(const struct meta *m, uint32_t zone)
+{
+	struct unit u = { .zone = { zone }, .count = 1 };
+
+	if (unlikely(meta__in_fold(meta__zone_at(m, zone))))
+		u.count = meta__fold_members(m, zone, u.zone);
+	for (uint32_t i = 0; i < u.count; i++) {
+		u.live += meta__zone_at(m, u.zone[i])->live;
+		u.closed = max_u64(u.closed, meta__zone_at(m, u.zone[i])->closed);
+	}
+	u.cost = u.live;
+	if (meta__zone_at(m, zone)->lone && meta__in_pairs(m))
+		u.cost = min_u64(u.live * META__COPIES_MAX, a_zone(m));
+	ASSERT(u.zone[0] == zone);
+	return u;
 }
 
-static uint64_t worth(const struct meta *m, const struct meta__zone *at)
+/* A fold is looked at once: with the zone behind its parity. */
+static bool is_looked_at(const struct meta *m, uint32_t zone)
 {
-	const uint32_t places = a_zone(m), cost = live_cost(m, at), dead = places - cost;
-	const uint64_t age = min_u64(m->zones->epoch - at->closed + 1, AGE_MAX);
+	const struct meta__zone *at = meta__zone_at(m, zone);
 
-	ASSERT(at->live <= places);
-	ASSERT(at->closed <= m->zones->epoch);
+	ASSERT(zone < m->zones->geo.nzones);
+	if (likely(!meta__in_fold(at)))
+		return true;
+	return !at->parity && !m->gc->evens &&
+	       meta__zone_at(m, meta__fold_parity(m, zone))->next == zone + 1;
+}
+
+/* Returns the places that a fold would save if it were as wide as others. */
+static uint64_t narrow(const struct meta *m, const struct unit *u)
+{
+	const uint32_t width = meta__fold_width(m);
+
+	ASSERT(u->count > 0);
+	if (likely(u->count == 1) || u->count >= width)
+		return 0;
+	return (uint64_t)a_zone(m) * (width - u->count) / width;
+}
+
+static uint64_t worth(const struct meta *m, const struct unit *u)
+{
+	const uint64_t places = (uint64_t)a_zone(m) * u->count;
+	const uint64_t dead = places - u->cost + narrow(m, u);
+	const uint64_t age = min_u64(m->zones->epoch - u->closed + 1, AGE_MAX);
+
+	ASSERT(u->live <= places);
+	ASSERT(u->closed <= m->zones->epoch);
 	if (m->gc->evens || m->gc->drains)
-		return 1 + places - at->live;
-	return ((uint64_t)dead * age << 20) / (places + cost);
+		return 1 + places - u->live;
+	return (dead * age << 20) / (places + u->cost);
 }
 
-static bool may_be_victim(const struct meta *m, const struct meta__zone *at)
+static bool may_be_victim(const struct meta *m, const struct unit *u)
 {
-	const uint32_t places = a_zone(m);
+	const uint64_t places = (uint64_t)a_zone(m) * u->count;
 	const bool any = m->gc->evens || m->gc->drains;
-	const uint32_t most = any ? places + 1 : reach(m) > 1 ? places - places / 8 : places;
+	const uint64_t most = any ? places + 1 : reach(m) > 1 ? places - places / 8 : places;
 
-	return at->state == ZONE_CLOSED && at->kind == META__ZONE_DATA && at->pending == 0 &&
-	       (any ? at->live : live_cost(m, at)) < most && (at->kept == 0 || at->live < at->kept);
+	ASSERT(u->count > 0 && u->count <= META_FOLD_MAX);
+	for (uint32_t i = 0; i < u->count; i++) {
+		const struct meta__zone *at = meta__zone_at(m, u->zone[i]);
+
+		if (at->state != ZONE_CLOSED || at->kind != META__ZONE_DATA || at->pending ||
+		    at->folding || (at->kept && at->live >= at->kept))
+			return false;
+	}
+	return (any ? u->live : u->cost) < most;
 }
 
 /* (4), (8) */
 static uint64_t room_for_round(const struct meta *m)
 {
-	const uint64_t room = meta__moved_room(m), kept = (uint64_t)META__LEFT_ZONES * a_zone(m);
+	const uint64_t room = meta__moved_room(m);
+	const uint64_t kept = (uint64_t)(META__LEFT_ZONES + meta__fold_width(m)) * a_zone(m);
 
 	ASSERT(m->gc->victims == 0 && a_zone(m) > 0);
 	if (!m->gc->drains || !meta__in_pairs(m) || garbage(m) + ahead(m) < a_zone(m))
 		return room;
 	return room > kept ? room - kept : 0;
+}
+
+/* Takes the unit if there is room for it all; of a fold on a drive that leaves as many zones as
+ * there is room for: pairs are folded then, and win room for the others (9). */
+static void take_unit(struct meta *m, const struct unit *u, uint64_t *left, bool held)
+{
+	struct meta__gc *g = m->gc;
+
+	if (u->live > *left && !g->drains)
+		return;
+	for (uint32_t i = 0; i < u->count && g->victims < META__GC_VICTIMS; i++) {
+		struct meta__zone *at = meta__zone_at(m, u->zone[i]);
+
+		ASSERT(at->state == ZONE_CLOSED); /* (1) */
+		ASSERT(at->kind == META__ZONE_DATA);
+		ASSERT(!at->victim);
+		if (at->live == 0 || at->live > *left)
+			continue;
+		ASSERT(at->live <= *left); /* (4) */
+		*left -= at->live;
+		m->zones->claim += held ? 0 : at->live;
+		at->victim = true;
+		g->victim[g->victims++] = u->zone[i];
+	}
 }
 
 static bool pick(struct meta *m)
@@ -392,41 +466,38 @@ static bool pick(struct meta *m)
 	const uint32_t first = one ? z->geo.zone_base[g->from] : 0;
 	const uint32_t end = one ? first + z->geo.zone_count[g->from] : z->geo.nzones;
 	uint64_t best[META__GC_VICTIMS], left = room_for_round(m);
-	uint32_t n = 0;
+	uint32_t n = 0, unit[META__GC_VICTIMS];
 
 	ASSERT(g->victims == 0);
 	ASSERT(!g->finding);
 	ASSERT(max <= META__GC_VICTIMS);
 	for (uint32_t i = first; i < end; i++) {
-		const uint64_t w = may_be_victim(m, &z->zone[i]) ? worth(m, &z->zone[i]) : 0;
+		struct unit u;
+		uint64_t w;
 		uint32_t at;
 
-		if (g->drains && !meta__leaves(m, i))
+		if (z->zone[i].state != ZONE_CLOSED || !is_looked_at(m, i))
+			continue;
+		u = unit_of(m, i);
+		w = may_be_victim(m, &u) ? worth(m, &u) : 0;
+		if (g->drains && (u.live == 0 || !meta__leaves(m, i)))
 			continue;
 		if (w == 0 || (n == max && w <= best[n - 1]))
 			continue;
 		n = min_u32(n + 1, max);
 		for (at = n - 1; at > 0 && best[at - 1] < w; at--) {
 			best[at] = best[at - 1];
-			g->victim[at] = g->victim[at - 1];
+			unit[at] = unit[at - 1];
 		}
 		best[at] = w;
-		g->victim[at] = i;
+		unit[at] = i;
 	}
 	g->victims = 0;
 	for (uint32_t i = 0; i < n; i++) {
-		struct meta__zone *at = &z->zone[g->victim[i]];
+		const struct unit u = unit_of(m, unit[i]);
 
-		if (at->live > left)
-			continue;
-		ASSERT(at->state == ZONE_CLOSED); /* (1) */
-		ASSERT(at->kind == META__ZONE_DATA);
-		ASSERT(at->live <= left); /* (4) */
-		ASSERT(!at->victim);
-		left -= at->live;
-		z->claim += g->drains && held ? 0 : at->live; /* drain_zones holds the places */
-		at->victim = true;
-		g->victim[g->victims++] = g->victim[i];
+		/* drain_zones holds the places */
+		take_unit(m, &u, &left, g->drains && held);
 	}
 	g->no_room = false;
 	return g->victims > 0;
@@ -443,7 +514,7 @@ static void round_done(struct meta *m)
 	for (uint32_t i = 0; i < g->victims; i++) {
 		struct meta__zone *at = meta__zone_at(m, g->victim[i]);
 
-		emptied += !at->victim; /* meta__zone_settle() */
+		emptied += !at->victim || at->live == 0; /* meta__zone_settle(); a part of a fold */
 		if (at->victim && !g->no_room)
 			at->kept = at->live; /* (5) */
 		at->victim = false;

@@ -25,7 +25,12 @@
  *      [test_meta_gc:power_cuts_all_the_time].
  *  (4) Places that are not named in the end are dead, and counted so: they were pending till then.
  *  (5) A buffer that a drive may still write to is never reused.
+ *  (6) Blocks of a fold whose drive cannot be read, or that are bad, are summed up from its other
+ *      zones, one zone after the other, and their checksums decide as in (2)
+ *      [test_meta_fold:drive_that_dies_loses_nothing_and_leaves].
  */
+#include "base/xor.h"
+#include "meta/engine/meta_fold.h"
 #include "meta/engine/meta_self_check.h"
 #include "meta/ops/meta_gc.h"
 
@@ -77,12 +82,10 @@ int meta__plan_gc_look(struct meta *m, struct meta_op *op)
 	return rc;
 }
 
-/* Reads or writes contiguous blocks from number i on. */
-static void send(struct meta *m, struct meta__gc_move *v, struct meta__io *x, enum meta_io_op op,
-		 uint32_t i, uint32_t len)
+/* Reads or writes contiguous blocks from number i on, at this place. */
+static void send_at(struct meta *m, struct meta__gc_move *v, struct meta__io *x, enum meta_io_op op,
+		    uint64_t at, uint8_t *buf, uint32_t i, uint32_t len)
 {
-	const uint64_t at = op == META_IO_READ ? v->block[i].old : v->block[i].new;
-
 	ASSERT(len > 0 && i + len <= META__GC_BLOCKS);
 	x->kind = META__IO_GC;
 	x->owner = v;
@@ -91,11 +94,18 @@ static void send(struct meta *m, struct meta__gc_move *v, struct meta__io *x, en
 	x->io.drive = META_BADDR_DRIVE(at);
 	x->io.block = META_BADDR_BLOCK(at);
 	x->io.nblocks = len;
-	x->io.buf = v->buf + (size_t)i * BLOCK_SIZE;
+	x->io.buf = buf + (size_t)i * BLOCK_SIZE;
 	x->io.status = 0;
 	x->io.lost = false;
 	v->in_flight++;
 	meta__io_want(m, x);
+}
+
+static void send(struct meta *m, struct meta__gc_move *v, struct meta__io *x, enum meta_io_op op,
+		 uint32_t i, uint32_t len)
+{
+	send_at(m, v, x, op, op == META_IO_READ ? v->block[i].old : v->block[i].new, v->buf, i,
+		len);
 }
 
 static void transfer(struct meta *m, struct meta__gc_move *v, enum meta_io_op op, uint32_t n)
@@ -117,6 +127,20 @@ static void transfer(struct meta *m, struct meta__gc_move *v, enum meta_io_op op
 	}
 }
 
+static void have_read(struct meta *m, struct meta__gc_move *v);
+
+/* Its drive may not be asked, and only the others of its fold have it: all blocks are bad. */
+static bool is_unreachable(struct meta *m, struct meta__gc_move *v)
+{
+	if (likely(m->copies < 2) || !meta__in_fold(meta__zone_at(m, v->zone)) ||
+	    meta__drive_reads(m, META_BADDR_DRIVE(v->block[0].old)))
+		return false;
+	ASSERT(v->n > 0 && v->n <= META__GC_BLOCKS);
+	for (uint32_t i = 0; i < v->n; i++)
+		v->block[i].bad = true;
+	return true;
+}
+
 static void looked(struct meta *m, struct meta__gc_move *v)
 {
 	ASSERT(v->stage == GC_LOOK);
@@ -127,9 +151,13 @@ static void looked(struct meta *m, struct meta__gc_move *v)
 	v->incarnation = meta__zone_at(m, v->zone)->incarnation;
 	v->stage = GC_READ;
 	v->again = false;
+	v->part = 0;
 	if (m->gc->drains)
 		meta__pace_take(m, v->n);
-	transfer(m, v, META_IO_READ, v->n);
+	if (unlikely(is_unreachable(m, v)))
+		have_read(m, v);
+	else
+		transfer(m, v, META_IO_READ, v->n);
 }
 
 static void look(struct meta *m, struct meta__gc_move *v)
@@ -311,7 +339,7 @@ static bool reads_again(struct meta *m, struct meta__gc_move *v)
 
 	ASSERT(v->in_flight == 0);
 	for (uint32_t i = 0; m->copies > 1 && !v->again && i < v->n; i++) {
-		if (!v->block[i].bad)
+		if (!v->block[i].bad || meta__in_fold(meta__zone_at(m, v->zone)))
 			continue;
 		v->block[i].bad = false;
 		v->io[ios].prefers_twin = true;
@@ -319,6 +347,70 @@ static bool reads_again(struct meta *m, struct meta__gc_move *v)
 	}
 	v->again = true;
 	return ios > 0;
+}
+
+/* ---- from the others of a fold (6) -------------------------------------------------------- */
+
+/* The place of a block of a move's fold that is summed up next.  0: there is none. */
+static uint64_t part_of(const struct meta *m, const struct meta__gc_move *v, uint32_t i)
+{
+	uint64_t other[META_FOLD_MAX];
+	const uint32_t count = meta__fold_others(m, v->block[i].old, other);
+
+	ASSERT(v->part > 0);
+	return v->part <= count ? other[v->part - 1] : 0;
+}
+
+/* Reads the next part of all bad blocks.  False: there is none, or no more. */
+static bool read_part(struct meta *m, struct meta__gc_move *v)
+{
+	uint32_t len, ios = 0;
+
+	ASSERT(v->in_flight == 0 && v->part > 0);
+	ASSERT(v->n <= META__GC_BLOCKS);
+	for (uint32_t i = 0; i < v->n; i += len) {
+		const uint64_t at = v->block[i].bad ? part_of(m, v, i) : 0;
+
+		for (len = 1; at && i + len < v->n; len++)
+			if (!v->block[i + len].bad || part_of(m, v, i + len) != at + len)
+				break;
+		if (at)
+			send_at(m, v, &v->io[ios++], META_IO_READ, at,
+				v->part == 1 ? v->buf : v->sum, i, len);
+	}
+	return ios > 0;
+}
+
+/* A part is here.  A block of which one cannot be read does not match its checksum in the end. */
+static void sum_up(struct meta__gc_move *v)
+{
+	ASSERT(v->in_flight == 0);
+	ASSERT(v->part <= META_FOLD_MAX + 1);
+	for (uint32_t i = 0; v->part > 1 && i < v->n; i++)
+		if (v->block[i].bad)
+			xor_into(v->buf + (size_t)i * BLOCK_SIZE, v->sum + (size_t)i * BLOCK_SIZE,
+				 BLOCK_SIZE);
+}
+
+/* False: nothing is bad, or all parts have been summed up and judged. */
+static bool rebuilds(struct meta *m, struct meta__gc_move *v)
+{
+	bool any = false;
+
+	ASSERT(v->in_flight == 0 && v->stage == GC_READ);
+	if (likely(m->zones->folds == 0))
+		return false;
+	if (v->part > 0)
+		sum_up(v);
+	for (uint32_t i = 0; i < v->n; i++)
+		any |= v->block[i].bad;
+	v->part++;
+	if (any && read_part(m, v))
+		return true;
+	for (uint32_t i = 0; v->part > 1 && i < v->n; i++)
+		v->block[i].bad &=
+			crc32c(v->buf + (size_t)i * BLOCK_SIZE, BLOCK_SIZE) != v->block[i].crc;
+	return false;
 }
 
 /* Those that are whole come first, in the buffer too. */
@@ -345,10 +437,25 @@ static void sort_out(struct meta__gc_move *v)
 	ASSERT(v->good + bads == v->n); /* (2) */
 }
 
+static void have_read(struct meta *m, struct meta__gc_move *v)
+{
+	ASSERT(v->in_flight == 0 && v->stage == GC_READ);
+	if (v->part == 0)
+		judge(v);
+	if ((v->part == 0 && reads_again(m, v)) || rebuilds(m, v))
+		return;
+	sort_out(v);
+	if (v->good)
+		room(m, v);
+	else
+		apply(m, v); /* moves nothing: says whether it was the file's */
+}
+
 void meta__gc_io_done(struct meta *m, struct meta__io *x)
 {
 	struct meta__gc_move *v = x->owner;
-	const uint32_t first = (uint32_t)(((uint8_t *)x->io.buf - v->buf) / BLOCK_SIZE);
+	const uint32_t first =
+		(uint32_t)(((uint8_t *)x->io.buf - v->buf) / BLOCK_SIZE) % META__GC_BLOCKS;
 	const bool reads = x->io.op == META_IO_READ;
 
 	ASSERT(v->in_flight > 0);
@@ -369,14 +476,7 @@ void meta__gc_io_done(struct meta *m, struct meta__io *x)
 		apply(m, v);
 		return;
 	}
-	judge(v);
-	if (reads_again(m, v))
-		return;
-	sort_out(v);
-	if (v->good)
-		room(m, v);
-	else
-		apply(m, v); /* moves nothing: says whether it was the file's */
+	have_read(m, v);
 }
 
 void meta__gc_op_done(struct meta *m, struct meta_op *op)

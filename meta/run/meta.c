@@ -64,6 +64,11 @@ const char *meta_conf_problem(const struct meta_conf *conf)
 		return "a block has one or two copies";
 	if (conf->nshards && conf->copies > conf->ndrives)
 		return "two copies of each block need two drives";
+	if (conf->fold &&
+	    (conf->copies < 2 || conf->fold < META__FOLD_MIN || conf->fold > META_FOLD_MAX))
+		return "a fold is of 2 to 10 zones, in a store of two copies";
+	if (conf->nshards && conf->fold >= conf->ndrives)
+		return "a fold needs one drive more than it has zones of data";
 	return drives_problem(conf);
 }
 
@@ -84,6 +89,7 @@ static const struct module modules[] = {
 	{ meta__boot_memory, meta__boot_create, meta__boot_destroy },
 	{ meta__collect_memory, meta__collect_create, meta__collect_destroy },
 	{ meta__gc_memory, meta__gc_create, meta__gc_destroy },
+	{ meta__folder_memory, meta__folder_create, meta__folder_destroy },
 	{ meta__checker_memory, meta__checker_create, meta__checker_destroy },
 	{ meta__receipts_memory, meta__receipts_create, meta__receipts_destroy },
 	{ meta__fresh_memory, meta__fresh_create, meta__fresh_destroy },
@@ -139,6 +145,7 @@ int meta_create(struct meta **out, const struct meta_conf *conf)
 		return -ENOMEM;
 	m->conf = *conf;
 	m->copies = max_u32(conf->copies, 1); /* a mount takes the store's */
+	m->fold = conf->fold;
 	m->rows = &meta__op_rows;
 	m->above = &above;
 	m->mem_next = conf->memory;
@@ -235,6 +242,9 @@ void meta_io_done(struct meta *m, struct meta_io *io)
 	case META__IO_GC:
 		meta__gc_io_done(m, x);
 		return;
+	case META__IO_FOLD:
+		meta__folder_io_done(m, x);
+		return;
 	case META__IO_TELL:
 		meta__tell_io_done(m, x);
 		return;
@@ -257,7 +267,7 @@ static bool is_rooted(const struct meta *m)
 static bool is_settled(const struct meta *m)
 {
 	return is_rooted(m) && meta__log_quiet(m) && meta__gc_idle(m) && meta__collect_idle(m) &&
-	       meta__tell_idle(m) && !m->boot->adding;
+	       meta__tell_idle(m) && meta__folder_idle(m) && !m->boot->adding;
 }
 
 void meta_stop_start(struct meta *m)
@@ -320,6 +330,7 @@ bool meta_turn(struct meta *m)
 	if (m->mounted) {
 		more |= meta__collect_turn(m);
 		more |= meta__gc_turn(m);
+		more |= meta__folder_turn(m);
 		more |= meta__check_turn(m);
 	}
 	/* Not for the log's sake: each that carries receipts over has more to say in it. */

@@ -52,7 +52,7 @@ fails() { # DRIVE
 
 check "format, and it says what is kept" sh -c "'$BIN/wekactl' format --protect mirror '$D0' '$D1' '$D2' '$D3' | grep 'each block is on two drives'"
 refuses "two copies need two drives" "need two drives" "$BIN/wekactl" format --force --protect mirror "$D4"
-"$BIN/wekactl" format --force --protect raid "$D4" 2>&1 | grep -q "protect is none or mirror" && ok "a word that is none" || not_ok "a word that is none"
+"$BIN/wekactl" format --force --protect raid "$D4" 2>&1 | grep -q "protect is none, mirror" && ok "a word that is none" || not_ok "a word that is none"
 check "start" start
 check "import" ctl -q import "$DIR/src" /tree
 check "all is there" is_all_there

@@ -29,7 +29,7 @@ check "format" "$BIN/wekactl" format "$D0" "$D1" "$D2"
 check "start" start
 check "import" ctl -q import "$DIR/src" /tree
 check "protect says that a drive takes its files with it" said_by "on one drive: if it fails"
-refuses "a way that there is not" "only one way to ask for: mirror" "$BIN/wekactl" -c "$SHM" -k "$DIR/key" protect raid6
+refuses "a way that there is not" "these ways to ask for: mirror" "$BIN/wekactl" -c "$SHM" -k "$DIR/key" protect raid6
 
 # ---- while a client writes ------------------------------------------------------------------------
 (
@@ -42,7 +42,7 @@ refuses "a way that there is not" "only one way to ask for: mirror" "$BIN/wekact
 ) &
 writer=$!
 check "protect mirror" ctl protect mirror
-refuses "and again" "already, or is getting them" "$BIN/wekactl" -c "$SHM" -k "$DIR/key" protect mirror
+refuses "and again" "already, or is getting its second" "$BIN/wekactl" -c "$SHM" -k "$DIR/key" protect mirror
 check "status says what that means" sh -c "'$BIN/wekactl' -c '$SHM' -k '$DIR/key' status | grep 'no drive may be lost'"
 is "two copies" 2 "$(number copies)"
 check "so does the log" said "info: each block of the store gets a second copy"

@@ -18,7 +18,7 @@
 #include "appliance/host/app_run.h"
 #include "client-lib/weka_client.h"
 
-enum { APP_RIG_DRIVES = 2 };
+enum { APP_RIG_DRIVES = 4 };
 
 struct app_rig {
 	/* The test's to fill. */

@@ -2,7 +2,8 @@
 #include "test/lib/meta_rig.h"
 
 #include "base/num.h"
-#include "meta/engine/meta_pair.h"
+#include "base/xor.h"
+#include "meta/engine/meta_fold.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -367,6 +368,14 @@ int rig_stop(struct rig *r)
 
 /* ---- the crank ----------------------------------------------------------------------- */
 
+static bool is_stalled(const struct rig *r, const struct list *l)
+{
+	const struct meta_io *io = list_entry(l, struct meta_io, link);
+	const uint64_t at = META_BADDR(io->drive, io->block);
+
+	return at != 0 && io->nblocks && (at == r->stalled[0] || at == r->stalled[1]);
+}
+
 static bool complete_one(struct rig *r)
 {
 	struct list *l = r->queue.next;
@@ -378,6 +387,10 @@ static bool complete_one(struct rig *r)
 		l = r->queue.prev;
 	while (!r->lifo && skip-- && l->next != &r->queue)
 		l = l->next;
+	while (l != &r->queue && is_stalled(r, l))
+		l = r->lifo ? l->prev : l->next;
+	if (l == &r->queue)
+		return false;
 	list_del(l);
 	complete(r, list_entry(l, struct meta_io, link));
 	return true;
@@ -512,12 +525,38 @@ static const uint8_t *data_at(const struct rig *r, uint64_t baddr)
 	return (r->under[d] ? r->under[d] : r->view[d]) + META_BADDR_BLOCK(baddr) * 4096;
 }
 
-/* ... of which the checksum is this, if one is: then that of the other copy. */
+/* The block of a fold, from its others; NULL: it is in none, or one of them cannot be read. */
+static const uint8_t *data_of_fold(const struct rig *r, uint64_t baddr)
+{
+	static uint8_t block[4096];
+	const struct meta_twins *t = meta_twins(r->m);
+	uint64_t other[META_FOLD_MAX];
+	const uint32_t count = meta_fold_of(t, baddr, other);
+
+	memset(block, 0, sizeof(block));
+	for (uint32_t i = 0; i < count; i++) {
+		const uint32_t d = META_BADDR_DRIVE(other[i]);
+
+		if (!meta_twins_has(t, d) || (r->dead | r->bad_reads) >> d & 1)
+			return NULL;
+		xor_into(block, r->view[d] + META_BADDR_BLOCK(other[i]) * 4096, 4096);
+	}
+	return count ? block : NULL;
+}
+
+/* ... of which the checksum is this, if one is: then that of the other copy, or of its fold. */
 static const uint8_t *data_of(const struct rig *r, uint64_t baddr, uint32_t crc)
 {
 	const uint8_t *p = data_at(r, baddr);
 	const uint64_t twin = meta_twin_of(meta_twins(r->m), baddr);
+	const uint32_t d = META_BADDR_DRIVE(baddr);
 
+	if (!twin && (crc32c(p, 4096) != crc || !meta_twins_has(meta_twins(r->m), d) ||
+		      (r->dead | r->bad_reads) >> d & 1)) {
+		const uint8_t *sum = data_of_fold(r, baddr);
+
+		return sum ? sum : p;
+	}
 	if (crc32c(p, 4096) == crc || !twin ||
 	    !meta_twins_has(meta_twins(r->m), META_BADDR_DRIVE(twin)))
 		return p;
@@ -559,6 +598,41 @@ uint32_t rig_thin_zones(struct rig *r)
 			thin += meta__is_thin(r->m, i);
 	}
 	return thin;
+}
+
+/* Do the blocks at this offset of the fold of this zone of parity sum up to zero? */
+static bool is_zero_sum(const struct rig *r, uint32_t parity, uint32_t offset)
+{
+	const struct meta__geo *g = &r->m->zones->geo;
+	uint8_t sum[4096] = { 0 };
+	uint32_t zone = parity;
+
+	do {
+		const uint64_t at = meta__geo_zone_baddr(g, zone) + offset;
+
+		xor_into(sum, r->view[META_BADDR_DRIVE(at)] + META_BADDR_BLOCK(at) * 4096, 4096);
+		zone = meta__zone_at(r->m, zone)->next - 1;
+	} while (zone != parity);
+	return sum[0] == 0 && memcmp(sum, sum + 1, sizeof(sum) - 1) == 0;
+}
+
+uint32_t rig_wrong_folds(struct rig *r)
+{
+	uint32_t wrong = 0, folds = 0;
+
+	for (uint32_t i = 0; i < r->m->zones->geo.nzones; i++) {
+		uint32_t block = 1;
+
+		if (!meta__zone_at(r->m, i)->parity)
+			continue;
+		folds++;
+		while (meta__fold_reads(r->m, i) && block < r->m->zones->geo.zone_end &&
+		       is_zero_sum(r, i, block))
+			block++;
+		wrong += meta__fold_reads(r->m, i) && block < r->m->zones->geo.zone_end;
+	}
+	ASSERT(folds == r->m->zones->folds);
+	return wrong;
 }
 
 int rig_put(struct rig *r, const char *path, uint32_t blocks, uint64_t fill)

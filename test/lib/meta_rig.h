@@ -65,7 +65,8 @@ struct rig {
 	struct { /* of each drive: reads that meet these end with -EIO     */
 		uint64_t from, to;
 	} unread[META_DRIVES_MAX];
-	bool ignore_flush; /* lies: to show that the tests notice                    */
+	uint64_t stalled[2]; /* places: what begins there does not end; 0: none */
+	bool ignore_flush;   /* lies: to show that the tests notice                    */
 	bool ignore_fua;
 	bool shared;                                     /* the store has readers */
 	void (*on_over)(void *user, struct meta_op *op); /* each that comes back; NULL: nobody's */
@@ -102,6 +103,8 @@ void rig_idle(struct rig *r); /* turn until nothing is left to do */
 int rig_check(struct rig *r, struct meta_check *out);
 /* Zones of live pages and data that lack a copy which can be read: in a store of two copies. */
 uint32_t rig_thin_zones(struct rig *r);
+/* Folds of which all zones can be read, and do not sum up to zero: meta_fold.c (1). */
+uint32_t rig_wrong_folds(struct rig *r);
 
 /* Put a file of `blocks` blocks that are filled from `fill`, or inline when blocks is 0. */
 int rig_put(struct rig *r, const char *path, uint32_t blocks, uint64_t fill);

@@ -15,6 +15,9 @@
  * Some stores keep room for the rebuild of a drive, and some move blocks at a pace, which may be
  * none while files change.
  *
+ * In every other store of three drives or more pairs become folds (meta_fold.c): then the parity of
+ * each fold is that of its data, too.
+ *
  * Every fourth store begins with one copy, and gets the second ones while files change and the
  * power fails (meta_protect.h).  Its first drive is lost after that.
  *
@@ -74,6 +77,7 @@ static struct {
 	uint64_t lives, losses, by[HOWS], after[AFTERS], errands[ERRANDS];
 	uint64_t changes, lost, gone, mounts, cuts, alone, full, ckpt, collecting, cuts_rebuilding;
 	uint64_t converted, cuts_converting, spared, rests;
+	uint64_t folds, folds_hit; /* seen when it was whole; and when a drive failed */
 } seen;
 
 static void say_where(const char *what)
@@ -378,6 +382,7 @@ static void struck(void)
 		return;
 	life.struck = true;
 	seen.ckpt += meta__ckpt_running(r.m);
+	seen.folds_hit += r.m->zones->folds;
 	seen.collecting += meta__collect_busy(r.m);
 }
 
@@ -526,6 +531,9 @@ static bool settle(void)
 	}
 	if (!is_there("when it is whole"))
 		return false;
+	seen.folds += r.m->zones->folds;
+	if (rig_wrong_folds(&r) > 0)
+		return failed("the parity of a fold is wrong");
 	(void)sim_wrong(" ");
 	if (rig_check(&r, &check)) {
 		(void)sim_wrong("%s", check.first[0]);
@@ -610,6 +618,8 @@ static bool format(void)
 		r.conf.drive[d].volatile_cache = cache || rand_below(&rnd, 3) == 0;
 	r.copied = life.seed % 4 != 0;
 	r.conf.copies = r.copied ? 2 : 1;
+	if (r.copied && ndrives > 2 && life.seed % 2)
+		r.conf.fold = 2 + (uint32_t)rand_below(&rnd, ndrives - 2);
 	if (rand_below(&rnd, 4) == 0)
 		r.conf.spare_drives = rand_below(&rnd, 2) ? 1 : META_SPARE_AUTO;
 	seen.spared += r.conf.spare_drives > 0;
@@ -710,8 +720,9 @@ static bool has_happened(void)
 	for (uint32_t i = 0; i < ERRANDS; i++)
 		if (!seen.errands[i])
 			return false;
-	return seen.lost && seen.spared && seen.rests && seen.ckpt && seen.collecting &&
-	       seen.alone && seen.cuts_rebuilding && seen.converted && seen.cuts_converting;
+	return seen.folds && seen.folds_hit && seen.lost && seen.spared && seen.rests &&
+	       seen.ckpt && seen.collecting && seen.alone && seen.cuts_rebuilding &&
+	       seen.converted && seen.cuts_converting;
 }
 
 int main(int argc, char **argv)
@@ -729,6 +740,7 @@ int main(int argc, char **argv)
 	       "%llu of them while it was rebuilt, %llu times alone, %llu full; "
 	       "%llu converted, with %llu cuts; %llu replaced; %llu stores with a spare drive, "
 	       "%llu rests; "
+	       "%llu folds hit, %llu whole; "
 	       "%llu during checkpoints, %llu during collection; %llu changes; %.0f s\n",
 	       (unsigned long long)seen.lives, (unsigned long long)seen.losses,
 	       (unsigned long long)seen.lost, (unsigned long long)seen.mounts,
@@ -736,7 +748,8 @@ int main(int argc, char **argv)
 	       (unsigned long long)seen.alone, (unsigned long long)seen.full,
 	       (unsigned long long)seen.converted, (unsigned long long)seen.cuts_converting,
 	       (unsigned long long)seen.errands[REPLACE], (unsigned long long)seen.spared,
-	       (unsigned long long)seen.rests, (unsigned long long)seen.ckpt,
+	       (unsigned long long)seen.rests, (unsigned long long)seen.folds_hit,
+	       (unsigned long long)seen.folds, (unsigned long long)seen.ckpt,
 	       (unsigned long long)seen.collecting, (unsigned long long)seen.changes,
 	       (double)(clock_now_ns() - begin_ns) / 1e9);
 	if (args.count >= 200 && !has_happened())

@@ -25,6 +25,7 @@
 #define BEFORE_PARTS "test/golden/store-4.img"        /* no directory of it is ever spread */
 #define WITH_PARTS   "test/golden/store-4-spread.img" /* /dir is: from 39 names on */
 #define WITH_PAIRS   "test/golden/store-4-pairs.img"  /* ... and each block is on two of 3 drives */
+#define WITH_FOLDS   "test/golden/store-4-folds.img"  /* ... some of them in folds of two zones */
 #define CONVERTING   "test/golden/store-4-converts.img" /* ... or on one of 2 still */
 #define IMAGE_MAX    (200u << 10)
 #define DRIVE_BYTES  (2u << 20)
@@ -62,6 +63,13 @@ static void setup_pairs(void)
 {
 	rig_end(&r);
 	make_pairs();
+}
+
+/* After the suite's: ... whose pairs become folds. */
+static void setup_folds(void)
+{
+	setup_pairs();
+	r.conf.fold = 2;
 }
 
 /* After the suite's: ... that gets a second copy of each block. */
@@ -350,7 +358,7 @@ static void load(const char *path)
 	cr_assert_eq(golden_image_load(image, r.image, r.ndrives, DRIVE_BYTES), 0);
 	for (uint32_t d = 0; d < r.ndrives; d++)
 		memcpy(r.view[d], r.image[d], DRIVE_BYTES);
-	r.conf.copies = 0;
+	r.conf.copies = r.conf.fold = 0;
 	r.conf.secret = 0; /* what a mount needs to know is on the drives */
 	memset(r.conf.uuid, 0, sizeof(r.conf.uuid));
 }
@@ -387,6 +395,30 @@ Test(meta_golden, store_of_two_copies_mounts_is_whole_and_reads_as_what_was_writ
 {
 	mounts_and_reads(WITH_PAIRS);
 	cr_assert_eq(r.m->copies, 2);
+}
+
+Test(meta_golden, store_with_folds_mounts_is_whole_and_reads_as_what_was_written,
+     .init = setup_folds)
+{
+	mounts_and_reads(WITH_FOLDS);
+	cr_assert_eq(r.m->fold, 2);
+	cr_assert_gt(r.m->zones->folds, 0);
+	cr_assert_eq(rig_wrong_folds(&r), 0);
+}
+
+Test(meta_golden, store_with_folds_reads_the_same_without_any_one_drive, .init = setup_folds)
+{
+	struct meta_check found;
+
+	for (uint32_t d = 0; d < 3; d++) {
+		load(WITH_FOLDS);
+		r.conf.drive[d].nblocks = 0;
+		cr_assert_eq(rig_mount(&r), 0, "drive %u: %s", d, meta_error(r.m));
+		is_what_it_was();
+		cr_assert_eq(rig_check(&r, &found), 0, "%s", found.first[0]);
+		rig_end(&r);
+		make_pairs();
+	}
 }
 
 /* It goes on where it was, and then a drive may be lost. */

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Reads of blocks from the other zones of their fold (meta_fold.c), when their drive is lost, or
+ * they could not be read there, or did not match their checksums.
+ *
+ *   app_sum_want() --> waiting --> parts: a piece of each of the others --> summed up, in its place
+ *                        ^         read at once, into staging                  |
+ *                        '------------- the next piece ------------------------+--> app_io_done()
+ *
+ *  (1) The bytes are those of a read like any other: its owner compares their checksums
+ *      [test_app_fold:other_bytes_on_a_drive_are_never_read].
+ *  (2) Reads that wait for staging, or for one of the SUMS, are tried again in each turn: a read
+ *      that is under way ends without either
+ *      [test_app_fold:drive_that_was_lost_is_read_from_the_others].
+ *  (3) The zones of the fold are not used again before the read has ended: its plan holds them, as
+ *      it would hold the zone alone (meta_twins.h)
+ *      [test_app_fold:drive_that_refuses_all_is_read_from_the_others].
+ */
+#include "appliance/core/app_sum.h"
+#include "appliance/core/app_step.h"
+#include "base/xor.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define SUMS  16u /* at once */
+#define PIECE 32u /* blocks */
+
+struct app_sum {
+	struct app_core *core;
+	struct app_io *of; /* NULL: idle */
+	struct app_io part[META_FOLD_MAX];
+	char *piece; /* of staging: PIECE blocks of each part, or fewer */
+	uint64_t iova;
+	uint32_t count, out; /* parts */
+	uint32_t at, n;      /* blocks of `of` */
+	bool failed;
+};
+
+struct app_sums {
+	struct app_sum sum[SUMS];
+	struct list waiting; /* app_io */
+};
+
+int app_sums_create(struct app_core *core)
+{
+	struct app_sums *s = calloc(1, sizeof(*s));
+
+	ASSERT(!core->sums);
+	if (!s)
+		return -ENOMEM;
+	list_init(&s->waiting);
+	for (uint32_t i = 0; i < SUMS; i++)
+		s->sum[i].core = core;
+	core->sums = s;
+	return 0;
+}
+
+void app_sums_destroy(struct app_core *core)
+{
+	ASSERT(!core->sums || list_empty(&core->sums->waiting));
+	free(core->sums);
+	core->sums = NULL;
+}
+
+/* Returns how many others there are, and all can be read; else 0. */
+static uint32_t others(const struct app_core *core, uint64_t baddr, uint64_t other[META_FOLD_MAX])
+{
+	const uint32_t count = meta_fold_of(core->twins, baddr, other);
+
+	ASSERT(count <= META_FOLD_MAX);
+	for (uint32_t i = 0; i < count; i++)
+		if (!meta_twins_has(core->twins, META_BADDR_DRIVE(other[i])))
+			return 0;
+	return count;
+}
+
+bool app_sum_can(const struct app_core *core, uint64_t baddr)
+{
+	uint64_t other[META_FOLD_MAX];
+
+	ASSERT(core->twins);
+	return others(core, baddr, other) > 0;
+}
+
+void app_sum_want(struct app_core *core, struct app_io *io)
+{
+	ASSERT(io->nvme.op == NVME_READ && io->owner);
+	list_init(&io->link);
+	list_push_back(&core->sums->waiting, &io->link);
+	core->stat.turned_reads++;
+}
+
+static char *place_of(const struct app_io *io)
+{
+	const struct app_op *op = io->owner;
+
+	ASSERT(op->io_buf && io->nvme.iova >= op->io_buf_iova);
+	return op->io_buf + (io->nvme.iova - op->io_buf_iova);
+}
+
+/* Reads the next piece of all parts. */
+static void read_parts(struct app_sum *s)
+{
+	const uint64_t from = META_BADDR(s->of->drive, s->of->nvme.block) + s->at;
+	uint64_t other[META_FOLD_MAX];
+
+	ASSERT(s->out == 0 && s->at < s->of->nvme.nblocks);
+	s->n = min_u32(PIECE, s->of->nvme.nblocks - s->at);
+	s->failed |= others(s->core, from, other) != s->count;
+	for (uint32_t i = 0; i < s->count && !s->failed; i++) {
+		struct app_io *io = &s->part[i];
+
+		*io = (struct app_io){ .owner = s, .part = true, .quiet = s->of->quiet };
+		io->drive = META_BADDR_DRIVE(other[i]);
+		io->nvme = (struct nvme_io){
+			.op = NVME_READ,
+			.nblocks = s->n,
+			.block = META_BADDR_BLOCK(other[i]),
+			.iova = s->iova + (uint64_t)i * PIECE * BLOCK_SIZE,
+		};
+		s->out++;
+		app_media_submit(&s->core->media, io);
+	}
+}
+
+static void end(struct app_sum *s)
+{
+	struct app_io *io = s->of;
+
+	ASSERT(s->out == 0);
+	app_staging_give(&s->core->staging, s->piece);
+	s->core->freed = true;
+	s->of = NULL;
+	io->nvme.status = s->failed ? -EIO : 0;
+	io->nvme.quarantined = false;
+	io->turned = true; /* there is no other way any more */
+	app_io_done(io);
+}
+
+/* False: there is no staging now. */
+static bool begin(struct app_sum *s, struct app_io *io)
+{
+	uint64_t other[META_FOLD_MAX];
+
+	ASSERT(!s->of && s->out == 0);
+	s->count = others(s->core, META_BADDR(io->drive, io->nvme.block), other);
+	s->piece = app_staging_take(&s->core->staging, max_u32(1, s->count) * PIECE * BLOCK_SIZE);
+	if (!s->piece)
+		return false;
+	s->iova = app_staging_iova(&s->core->staging, s->piece);
+	s->of = io;
+	s->at = 0;
+	s->failed = s->count == 0;
+	if (!s->failed)
+		read_parts(s);
+	if (s->failed)
+		end(s);
+	return true;
+}
+
+static void sum_up(struct app_sum *s)
+{
+	char *to = place_of(s->of) + (size_t)s->at * BLOCK_SIZE;
+	const size_t bytes = (size_t)s->n * BLOCK_SIZE;
+
+	ASSERT(s->out == 0 && s->count > 1);
+	memcpy(to, s->piece, bytes);
+	for (uint32_t i = 1; i < s->count; i++)
+		xor_into(to, s->piece + (size_t)i * PIECE * BLOCK_SIZE, bytes);
+}
+
+void app_sum_part_done(struct app_io *io)
+{
+	struct app_sum *s = io->owner;
+
+	ASSERT(s->of && s->out > 0);
+	s->out--;
+	s->failed |= io->nvme.status != 0;
+	if (io->nvme.status && io->nvme.quarantined)
+		app_staging_lose(&s->core->staging, io->nvme.iova,
+				 (uint64_t)io->nvme.nblocks * BLOCK_SIZE);
+	if (s->out > 0)
+		return;
+	if (!s->failed) {
+		sum_up(s);
+		s->at += s->n;
+		if (s->at < s->of->nvme.nblocks)
+			read_parts(s);
+	}
+	if (s->out == 0)
+		end(s);
+}
+
+void app_sums_turn(struct app_core *core)
+{
+	struct app_sums *s = core->sums;
+	uint32_t i = 0;
+
+	ASSERT(s);
+	while (unlikely(!list_empty(&s->waiting))) {
+		struct app_io *io = list_entry(s->waiting.next, struct app_io, link);
+
+		while (i < SUMS && s->sum[i].of)
+			i++;
+		if (i == SUMS)
+			return;
+		list_del(&io->link);
+		list_init(&io->link);
+		if (!begin(&s->sum[i], io)) {
+			list_push_front(&s->waiting, &io->link); /* (2) */
+			return;
+		}
+		core->progress = true;
+	}
+}

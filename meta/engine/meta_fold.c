@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Folds: closed zones of data on different drives, and one zone of parity on another drive.
+ *
+ *   drive 0   [zone 3: data, first of a pair ]--.             [zone 3: data  ]--.
+ *   drive 1   [zone 9: data, first of a pair ]--+-- fold -->  [zone 9: data  ]--+ the ring
+ *   drive 2   [zone 20: free                 ]--'             [zone 20: parity]-'
+ *   drive 1,2 [zones 11, 22: twins of 3, 9   ]                [zones 11, 22: free]
+ *
+ * New data goes to pairs (meta_pair.c).  In the background the firsts of K pairs are folded
+ * (meta_folder.c): block n of the zone of parity P becomes the exclusive or of their blocks n, and
+ * then their twins are free.  So nothing is ever overwritten, no stripe is ever partial, and there
+ * is no write hole: until P's header is durable the pairs are whole, and from then on the fold is.
+ * A fold ends when nothing lives in any of its zones; they are free together.
+ *
+ *  (1) The zones of a fold are on different drives.  Those of data are closed, in no pair, and not
+ *      written to.  P matches their bytes, dead blocks included: all were read, and then all drives
+ *      of the fold flushed, before P's header names it (meta_folder.c (2)).
+ *  (2) A zone of a fold is free, and opened again, only when nothing lives in any of them
+ *      [test_meta_fold:fold_is_free_when_nothing_lives_in_it].  P has no life of its own.
+ *  (3) P's header alone says which zones are in the fold, with the incarnation of each, and the
+ *      fold's number, higher than that of any pair and fold before it.  A header is overwritten
+ *      before anything else in its zone is (meta_zone.c (1)), so what a header says is true as long
+ *      as it can be read, and the zones that it names have these incarnations.  The number decides
+ *      between two headers that name the same zone.  A twin that was freed by a fold still has a
+ *      header that names its first zone: it is not deallocated before it is opened again, so that
+ *      this stays true, too [test_meta_fold:drive_of_the_parity_is_missing_at_a_mount].
+ *  (4) A block is read from its own place.  If its drive cannot be read, or its bytes do not match
+ *      their checksum, it is the exclusive or of the other zones' blocks at its offset, and the
+ *      checksum decides again
+ *      [test_app_fold:other_bytes_on_a_drive_are_never_read].
+ *  (5) If a drive of a fold is drained or lost, all live data of the fold moves to pairs, as that
+ *      of a pair does; when nothing is left the fold's zones are free.  So a lost drive becomes
+ *      GONE only when no fold has a zone there, and each step is one of collection
+ *      [test_meta_fold:drive_that_dies_loses_nothing_and_leaves].
+ *  (6) Collection empties all zones of a fold together, and the folder needs a zone before it frees
+ *      some.  So the reserve is larger (meta_alloc.c (2)): collection stops above what the folder
+ *      needs, and new data above what collection needs for one fold
+ *      [test_meta_fold_full:stores_that_had_changes_are_rebuilt].
+ *
+ * Other cores find the ring in meta_twins.h.
+ *
+ *   V3 -> W3   (W3 in meta_twins.h) the ring is there before any core sees that a twin is not
+ */
+#include "meta/engine/meta_fold.h"
+
+#include <string.h>
+
+static uint32_t drive_of(const struct meta *m, uint32_t zone)
+{
+	return META_BADDR_DRIVE(meta__geo_zone_baddr(&m->zones->geo, zone));
+}
+
+static uint32_t next_of(const struct meta *m, uint32_t zone)
+{
+	const uint32_t next = meta__zone_at(m, zone)->next;
+
+	ASSERT(next > 0); /* it is in a fold */
+	return next - 1;
+}
+
+uint32_t meta__fold_parity(const struct meta *m, uint32_t zone)
+{
+	uint32_t i = 0;
+
+	for (; !meta__zone_at(m, zone)->parity; i++) {
+		ASSERT(i < META_FOLD_MAX);
+		zone = next_of(m, zone);
+	}
+	return zone;
+}
+
+uint32_t meta__fold_members(const struct meta *m, uint32_t zone, uint32_t member[META_FOLD_MAX])
+{
+	uint32_t count = 0, at = zone;
+
+	do {
+		if (!meta__zone_at(m, at)->parity) {
+			ASSERT(count < META_FOLD_MAX);
+			member[count++] = at;
+		}
+		at = next_of(m, at);
+	} while (at != zone);
+	ASSERT(count >= META__FOLD_MIN);
+	return count;
+}
+
+static void link_to(struct meta *m, uint32_t zone, uint32_t next)
+{
+	struct meta__zones *z = m->zones;
+	const uint32_t d = drive_of(m, zone);
+	const bool none = next == META__ZONE_NONE;
+
+	ASSERT(z->twins.drive[d].ring);
+	meta__zone_at(m, zone)->next = next + 1; /* NONE: 0 */
+	atomic_store_explicit(&z->twins.drive[d].ring[zone - z->geo.zone_base[d]],
+			      none ? 0 : meta__geo_zone_baddr(&z->geo, next),
+			      memory_order_release); /* V3 */
+}
+
+void meta__fold_make(struct meta *m, const struct meta__zone_seen *head)
+{
+	struct meta__zones *z = m->zones;
+	struct meta__zone *parity = meta__zone_at(m, head->zone);
+	uint64_t drives = 1ull << drive_of(m, head->zone);
+
+	ASSERT(head->members >= META__FOLD_MIN && head->members <= META_FOLD_MAX);
+	ASSERT(!meta__in_fold(parity) && !parity->twin);
+	for (uint32_t i = 0; i < head->members; i++) {
+		const struct meta__zone *at = meta__zone_at(m, head->member[i]);
+
+		ASSERT(!(drives >> drive_of(m, head->member[i]) & 1)); /* (1) */
+		ASSERT(!meta__in_fold(at));
+		ASSERT(at->incarnation == head->member_incarnation[i]); /* (3) */
+		drives |= 1ull << drive_of(m, head->member[i]);
+	}
+	parity->pair = head->pair;
+	parity->parity = true;
+	z->pair_last = max_u64(z->pair_last, head->pair);
+	for (uint32_t i = 0; i < head->members; i++)
+		link_to(m, head->member[i],
+			i + 1 < head->members ? head->member[i + 1] : head->zone);
+	link_to(m, head->zone, head->member[0]);
+	z->folds++;
+	z->folded += head->members;
+}
+
+uint32_t meta__fold_end(struct meta *m, uint32_t zone)
+{
+	struct meta__zones *z = m->zones;
+	uint32_t member[META_FOLD_MAX];
+	const uint32_t count = meta__fold_members(m, zone, member);
+	const uint32_t parity = meta__fold_parity(m, zone);
+
+	for (uint32_t i = 0; i < count; i++)
+		link_to(m, member[i], META__ZONE_NONE);
+	link_to(m, parity, META__ZONE_NONE);
+	meta__zone_at(m, parity)->parity = false;
+	ASSERT(z->folds > 0 && z->folded >= count);
+	z->folds--;
+	z->folded -= count;
+	return parity;
+}
+
+/* ---- as a whole ---------------------------------------------------------------------------- */
+
+uint64_t meta__fold_live(const struct meta *m, uint32_t zone)
+{
+	uint32_t member[META_FOLD_MAX];
+	const uint32_t count = meta__fold_members(m, zone, member);
+	uint64_t live = 0;
+
+	ASSERT(count <= META_FOLD_MAX);
+	for (uint32_t i = 0; i < count; i++)
+		live += meta__zone_at(m, member[i])->live;
+	return live;
+}
+
+bool meta__fold_is_empty(const struct meta *m, uint32_t zone)
+{
+	uint32_t member[META_FOLD_MAX];
+	const uint32_t count = meta__fold_members(m, zone, member);
+
+	for (uint32_t i = 0; i < count; i++) {
+		const struct meta__zone *at = meta__zone_at(m, member[i]);
+
+		ASSERT(at->kind == META__ZONE_DATA); /* (1) */
+		if (at->live || at->pending || at->state == ZONE_FREE)
+			return false;
+	}
+	return true;
+}
+
+bool meta__fold_reads(const struct meta *m, uint32_t zone)
+{
+	uint32_t at = zone;
+
+	do {
+		if (!meta__drive_reads(m, drive_of(m, at)))
+			return false;
+		at = next_of(m, at);
+	} while (at != zone);
+	ASSERT(meta__in_fold(meta__zone_at(m, zone)));
+	return true;
+}
+
+/* (5) */
+bool meta__fold_leaves(const struct meta *m, uint32_t zone)
+{
+	uint32_t at = zone;
+
+	do {
+		if (m->zones->geo.state[drive_of(m, at)] == DRIVE_DRAINS ||
+		    meta__zone_at(m, at)->unlike)
+			return true;
+		at = next_of(m, at);
+	} while (at != zone);
+	ASSERT(meta__in_fold(meta__zone_at(m, zone)));
+	return !meta__fold_reads(m, zone);
+}
+
+void meta__fold_spoilt(struct meta *m, uint32_t zone)
+{
+	uint32_t member[META_FOLD_MAX];
+	const uint32_t count = meta__fold_members(m, zone, member);
+
+	for (uint32_t i = 0; i < count; i++) {
+		struct meta__zone *at = meta__zone_at(m, member[i]);
+
+		ASSERT(!at->unlike);
+		at->unlike = true;
+		m->zones->unlikes++;
+	}
+}
+
+uint32_t meta__fold_others(const struct meta *m, uint64_t baddr, uint64_t other[META_FOLD_MAX])
+{
+	const struct meta__geo *g = &m->zones->geo;
+	const uint32_t zone = meta__zone_of(m, baddr);
+	uint32_t count = 0;
+	uint64_t offset;
+
+	if (zone == META__ZONE_NONE || !meta__in_fold(meta__zone_at(m, zone)))
+		return 0;
+	offset = baddr - meta__geo_zone_baddr(g, zone);
+	if (offset == 0 || offset >= g->zone_end)
+		return 0; /* each zone has headers of its own */
+	for (uint32_t at = next_of(m, zone); at != zone; at = next_of(m, at)) {
+		ASSERT(count < META_FOLD_MAX);
+		if (!meta__drive_reads(m, drive_of(m, at)))
+			return 0;
+		other[count++] = meta__geo_zone_baddr(g, at) + offset;
+	}
+	return count;
+}
+
+void meta__fold_head(const struct meta *m, uint32_t parity, struct meta__zone_seen *head)
+{
+	ASSERT(meta__zone_at(m, parity)->parity);
+	head->members = meta__fold_members(m, parity, head->member);
+	head->pair = meta__zone_at(m, parity)->pair;
+	for (uint32_t i = 0; i < head->members; i++)
+		head->member_incarnation[i] = meta__zone_at(m, head->member[i])->incarnation;
+}
+
+/* ---- space --------------------------------------------------------------------------------- */
+
+static uint32_t width_on(const struct meta *m, const uint32_t *on)
+{
+	uint32_t drives = 0;
+
+	ASSERT(m->fold > 0 && m->copies > 1);
+	for (uint32_t d = 0; d < m->zones->geo.ndrives; d++)
+		drives += on[d] > 0;
+	return drives <= META__FOLD_MIN ? 0 : min_u32(m->fold, drives - 1);
+}
+
+uint32_t meta__fold_width(const struct meta *m)
+{
+	uint32_t on[META_DRIVES_MAX];
+
+	if (likely(m->fold == 0))
+		return 0;
+	meta__zones_taking(m, on);
+	return width_on(m, on);
+}
+
+uint32_t meta__fold_room(const struct meta *m)
+{
+	const uint32_t width = meta__fold_width(m);
+
+	ASSERT(width <= META_FOLD_MAX);
+	return width ? width + META__FOLDER_ROOM : 0;
+}
+
+/* Returns how many folds of so many data zones there can be on so many zones of each drive. */
+static uint64_t folds_most(const struct meta *m, const uint32_t *on, uint32_t width)
+{
+	uint64_t least = 0, most = m->zones->geo.nzones;
+
+	ASSERT(width >= META__FOLD_MIN);
+	while (least < most) {
+		const uint64_t folds = (least + most + 1) / 2;
+		uint64_t zones = 0;
+
+		for (uint32_t d = 0; d < m->zones->geo.ndrives; d++)
+			zones += min_u64(on[d], folds);
+		if (zones >= (width + 1) * folds)
+			least = folds;
+		else
+			most = folds - 1;
+	}
+	return least;
+}
+
+/* Returns how many zones of data there are if this part of each drive is for them: so many groups of
+ * all that could be made.  Drives of different size have fewer folds, and the rest is in pairs. */
+static uint64_t zones_in(const struct meta *m, const uint32_t *on, uint64_t groups)
+{
+	const uint64_t all = meta__pairs_of(m, on), width = width_on(m, on);
+	uint32_t part[META_DRIVES_MAX];
+	uint64_t folds;
+
+	ASSERT(groups <= all && width >= META__FOLD_MIN);
+	for (uint32_t d = 0; d < m->zones->geo.ndrives; d++)
+		part[d] = all ? (uint32_t)(on[d] * groups / all) : 0;
+	folds = folds_most(m, part, (uint32_t)width);
+	for (uint32_t d = 0; d < m->zones->geo.ndrives; d++)
+		part[d] -= (uint32_t)min_u64(part[d], folds);
+	return max_u64(groups, folds * width + meta__pairs_of(m, part));
+}
+
+/* Some zones are always in pairs: open ones, and those that wait for others. */
+static uint64_t in_pairs(const struct meta *m, const uint32_t *on)
+{
+	uint64_t drives = 0;
+
+	for (uint32_t d = 0; d < m->zones->geo.ndrives; d++)
+		drives += on[d] > 0;
+	ASSERT(drives > META__FOLD_MIN);
+	return drives + width_on(m, on);
+}
+
+uint64_t meta__fold_zones(const struct meta *m, const uint32_t *on, uint64_t groups)
+{
+	const uint32_t width = likely(m->fold == 0) ? 0 : width_on(m, on);
+
+	if (likely(width == 0))
+		return groups;
+	groups -= min_u64(groups, in_pairs(m, on));
+	return zones_in(m, on, min_u64(groups, meta__pairs_of(m, on)));
+}
+
+uint64_t meta__fold_groups(const struct meta *m, const uint32_t *on, uint64_t zones)
+{
+	const uint32_t width = likely(m->fold == 0) ? 0 : width_on(m, on);
+	uint64_t least = 0, most = zones;
+
+	if (likely(width == 0))
+		return zones;
+	if (zones > meta__pairs_of(m, on))
+		most = meta__pairs_of(m, on);
+	if (zones_in(m, on, most) < zones)
+		return zones + in_pairs(m, on); /* more than there are */
+	while (least < most) {
+		const uint64_t groups = (least + most) / 2;
+
+		if (zones_in(m, on, groups) >= zones)
+			most = groups;
+		else
+			least = groups + 1;
+	}
+	return least + in_pairs(m, on);
+}
+
+uint64_t meta__fold_groups_now(const struct meta *m, uint64_t zones)
+{
+	uint32_t on[META_DRIVES_MAX];
+
+	if (likely(m->fold == 0))
+		return zones;
+	meta__zones_taking(m, on);
+	return meta__fold_groups(m, on, zones);
+}
+
+uint64_t meta__fold_zones_left(const struct meta *m, uint64_t groups)
+{
+	uint32_t on[META_DRIVES_MAX];
+
+	if (likely(m->fold == 0))
+		return groups;
+	meta__zones_left(m, on);
+	return meta__fold_zones(m, on, groups);
+}

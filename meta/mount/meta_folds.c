@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * Mount finds the folds by the headers of zones of parity.
+ *
+ *   header of zone 20: parity, fold 57, of zone 3 in incarnation 4, and zone 9 in incarnation 6
+ *
+ *   header of zone 3 is whole   incarnation 4: it is in the fold; else it was used again since
+ *   ... cannot be read          it is in the fold, unless a header with a higher number says
+ *                               something else of it
+ *
+ *  (1) Folds are found when the pairs are (meta_pairs.c (1)), the highest numbers first.
+ *      The higher number counts, of two folds as of a pair and a fold; the other one does not, as
+ *      a whole.  So an earlier fold, one zone of which is in a later one, leaves the others their
+ *      pairs [test_meta_fold_late:fold_that_was_given_up_leaves_pairs_alone].  A twin that a fold
+ *      has freed still says what it was, and its number is lower.
+ *  (2) When all trees are counted, folds in which nothing lives are dissolved, like pairs.  In the
+ *      others all zones are in use, also those of data in which nothing lives.
+ *  (3) A zone whose header is lost keeps the incarnation that the parity's header says: that stays
+ *      true when it is written again [test_meta_fold:headers_of_a_fold_are_lost].
+ */
+#include "meta/engine/meta_fold.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+int meta__folds_take(struct meta *m, const struct meta__zone_seen *seen)
+{
+	struct meta__boot *b = m->boot;
+
+	ASSERT(b->fold_count <= b->fold_max);
+	ASSERT(seen->kind == META__ZONE_PARITY);
+	if (seen->members == 0)
+		return 0; /* it was not made */
+	if (b->fold_count == b->fold_max) {
+		const uint32_t max = 2 * b->fold_max + 64;
+		struct meta__zone_seen *more = realloc(b->fold, max * sizeof(*more));
+
+		if (!more)
+			return -ENOMEM;
+		b->fold = more;
+		b->fold_max = max;
+	}
+	b->fold[b->fold_count++] = *seen;
+	return 0;
+}
+
+static bool is_unknown(const struct meta *m, uint32_t zone)
+{
+	const struct meta__geo *g = &m->boot->geo;
+
+	ASSERT(zone < g->nzones);
+	return meta__zone_at(m, zone)->head_lost ||
+	       g->state[META_BADDR_DRIVE(meta__geo_zone_baddr(g, zone))] == DRIVE_LOST;
+}
+
+static bool may_be(const struct meta *m, const struct meta__zone_seen *f, uint32_t i)
+{
+	const struct meta__boot *b = m->boot;
+	const uint32_t zone = f->member[i];
+
+	ASSERT(i < f->members);
+	ASSERT(!m->mounted);
+	if (zone >= b->geo.nzones || !meta__geo_zone_there(&b->geo, zone) ||
+	    meta__geo_zone_roots(&b->geo, zone))
+		return false;
+	return is_unknown(m, zone) ||
+	       (b->head_kind[zone] == META__ZONE_DATA &&
+		meta__zone_at(m, zone)->incarnation == f->member_incarnation[i]);
+}
+
+/* Does the header say of itself, of another drive each, what may be? */
+static bool is_sane(const struct meta *m, const struct meta__zone_seen *f)
+{
+	const struct meta__geo *g = &m->boot->geo;
+	uint64_t drives = 1ull << META_BADDR_DRIVE(meta__geo_zone_baddr(g, f->zone));
+
+	ASSERT(f->members >= META__FOLD_MIN && f->members <= META_FOLD_MAX);
+	ASSERT(f->kind == META__ZONE_PARITY);
+	if (meta__geo_zone_roots(g, f->zone))
+		return false;
+	for (uint32_t i = 0; i < f->members; i++) {
+		uint32_t d;
+
+		if (!may_be(m, f, i))
+			return false;
+		d = META_BADDR_DRIVE(meta__geo_zone_baddr(g, f->member[i]));
+		if (drives >> d & 1)
+			return false;
+		drives |= 1ull << d;
+	}
+	return true;
+}
+
+/* Does a pair or a fold with a higher number have the zone?  Folds are taken in order (1). */
+static bool is_newer(const struct meta *m, uint32_t zone, uint64_t number)
+{
+	const struct meta__zone *at = meta__zone_at(m, zone);
+
+	ASSERT(number > 0);
+	ASSERT(!m->zones->counted); /* (1) */
+	return meta__in_fold(at) || (at->twin && at->pair > number);
+}
+
+static void leave_older(struct meta *m, uint32_t zone)
+{
+	const uint32_t first = meta__twin(m, zone);
+
+	ASSERT(first != zone);
+	ASSERT(!m->zones->counted); /* (1) */
+	if (first != META__ZONE_NONE)
+		(void)meta__unpair(m, zone);
+	ASSERT(!meta__in_fold(meta__zone_at(m, zone))); /* (1) */
+}
+
+static void take(struct meta *m, const struct meta__zone_seen *f)
+{
+	ASSERT(f->members >= META__FOLD_MIN);
+	m->zones->pair_last = max_u64(m->zones->pair_last, f->pair);
+	if (!is_sane(m, f) || is_newer(m, f->zone, f->pair))
+		return;
+	for (uint32_t i = 0; i < f->members; i++)
+		if (is_newer(m, f->member[i], f->pair))
+			return;
+	leave_older(m, f->zone);
+	for (uint32_t i = 0; i < f->members; i++) {
+		leave_older(m, f->member[i]);
+		meta__zone_at(m, f->member[i])->incarnation = f->member_incarnation[i]; /* (3) */
+		if (is_unknown(m, f->member[i]) &&
+		    m->boot->head_kind[f->member[i]] != META__ZONE_ROOT)
+			m->boot->head_kind[f->member[i]] = HEAD_LOST; /* of an earlier life */
+	}
+	meta__fold_make(m, f);
+}
+
+static int by_number(const void *a, const void *b)
+{
+	const struct meta__zone_seen *x = a, *y = b;
+
+	return x->pair > y->pair ? -1 : x->pair < y->pair;
+}
+
+void meta__folds_find(struct meta *m)
+{
+	struct meta__boot *b = m->boot;
+
+	ASSERT(m->copies > 1 && !m->zones->counted); /* (1) */
+	if (b->fold_count)
+		qsort(b->fold, b->fold_count, sizeof(*b->fold), by_number);
+	for (uint32_t i = 0; i < b->fold_count; i++)
+		take(m, &b->fold[i]);
+}
+
+/* (2) */
+void meta__folds_settle(struct meta *m)
+{
+	ASSERT(!m->zones->counted);
+	for (uint32_t i = 0; i < m->zones->geo.nzones; i++) {
+		const struct meta__zone *at = meta__zone_at(m, i);
+
+		if (!at->parity || at->state != ZONE_FREE)
+			continue;
+		ASSERT(meta__fold_live(m, i) == 0); /* (2) */
+		(void)meta__fold_end(m, i);
+	}
+}

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * A store whose pairs are folded under the appliance whole but for main(): one of its drives
+ * refuses reads or writes, or has other bytes, and no client sees anything of that.
+ */
+#include "appliance/core/app_op.h"
+#include "appliance/media/app_lines.h"
+#include "test/lib/app_rig.h"
+#include "test/lib/sim_nvme.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { DRIVES = 4, DRIVE_BLOCKS = 16384, FILES = 60, SPOILS = 7 };
+
+static struct sim_power power[DRIVES];
+static struct sim_drive *sim[DRIVES];
+static struct weka_client *client;
+
+static void read_lines(struct app_rig *rig)
+{
+	char text[APP_LINE_SIZE];
+
+	for (uint32_t i = 0; i < DRIVES; i++)
+		while (nvme_drive_line(rig->drive[i], text, sizeof(text)))
+			;
+}
+
+static void open_sim(struct app_rig *rig, uint32_t i)
+{
+	sim_drive_open(sim[i], rig->dma, &rig->drive[i]);
+}
+
+static struct app_rig rig = { .transport = "shm",
+			      .cfg = { .ndrives = DRIVES,
+				       .nshards = 4,
+				       .copies = 2,
+				       .fold = 3,
+				       .cache_bytes = 16 << 20,
+				       .staging_bytes = 24 << 20,
+				       .ops_max = 32,
+				       .scrub_rate = 64 << 20,
+				       .boot = APP_BOOT_FORMAT,
+				       .patience_ns = 60000000000 },
+			      .open_drive = open_sim,
+			      .one_core = true,
+			      .turn = read_lines };
+
+static void setup(void)
+{
+	struct sim_drive_options options = { .nblocks = DRIVE_BLOCKS, .volatile_cache = true };
+
+	for (int i = 0; i < DRIVES; i++) {
+		sim_power_init(&power[i]);
+		options.power = &power[i];
+		cr_assert_eq(sim_drive_create(&sim[i], &options), 0);
+	}
+	app_rig_begin(&rig);
+	client = app_rig_connect(&rig);
+}
+
+static void teardown(void)
+{
+	weka_close(client);
+	cr_assert_eq(app_rig_end(&rig), 0, "%s", rig.run.why);
+	for (int i = 0; i < DRIVES; i++)
+		sim_drive_destroy(sim[i]);
+}
+
+TestSuite(app_fold, .init = setup, .fini = teardown, .timeout = 120);
+
+static size_t size_of(uint32_t i)
+{
+	return i == FILES - 1 ? 1u << 20 : 3000 + 7001u * (i % 11);
+}
+
+static void fill(char *to, uint32_t i, uint32_t round)
+{
+	for (size_t k = 0; k < size_of(i); k += 4)
+		memcpy(to + k, &(uint32_t){ (uint32_t)k * 31 + i * 7 + round }, 4);
+}
+
+static void put_all(uint32_t round)
+{
+	char *bytes = malloc(2u << 20), path[32];
+	int err;
+
+	for (uint32_t i = 0; i < FILES; i++) {
+		(void)snprintf(path, sizeof(path), "/file %u", i);
+		fill(bytes, i, round);
+		err = weka_write_file(client, path, bytes, size_of(i), NULL);
+		cr_assert_eq(err, 0, "%s: %s", path, strerror(-err));
+	}
+	free(bytes);
+}
+
+static void get_all(uint32_t round)
+{
+	char *bytes = malloc(2u << 20), path[32];
+	size_t size;
+	void *got;
+
+	for (uint32_t i = 0; i < FILES; i++) {
+		(void)snprintf(path, sizeof(path), "/file %u", i);
+		fill(bytes, i, round);
+		cr_assert_eq(weka_read_file(client, path, &got, &size), 0, "%s", path);
+		cr_assert(size == size_of(i) && memcmp(got, bytes, size) == 0, "%s", path);
+		free(got);
+	}
+	free(bytes);
+}
+
+static struct app_core_stat stat_now(void)
+{
+	struct app_core_stat stat;
+
+	app_rig_stat(&rig, &stat);
+	return stat;
+}
+
+/* Does the store go on without this drive? */
+static bool is_lost(uint32_t drive)
+{
+	return !meta_twins_has(rig.run.core->twins, drive);
+}
+
+/* Zones that are in folds. */
+static uint32_t folded(void)
+{
+	const struct meta_twins *t = rig.run.core->twins;
+	uint32_t n = 0;
+
+	for (uint32_t d = 0; d < DRIVES; d++)
+		for (uint32_t i = 0; i < t->drive[d].count; i++)
+			n += atomic_load_explicit(&t->drive[d].ring[i], memory_order_acquire) != 0;
+	return n;
+}
+
+/* A mount folds what is there. */
+static void fold(void)
+{
+	weka_close(client);
+	cr_assert_eq(app_rig_end(&rig), 0, "%s", rig.run.why);
+	rig.cfg.boot = APP_BOOT_MOUNT;
+	app_rig_begin(&rig);
+	client = app_rig_connect(&rig);
+	for (uint32_t last = 0, same = 0; same < 20;) {
+		const uint32_t now = folded();
+
+		same = now == last && now > 0 ? same + 1 : 0;
+		last = now;
+		usleep(10000);
+	}
+	cr_assert_gt(folded(), 8);
+}
+
+Test(app_fold, drive_that_refuses_all_is_read_from_the_others)
+{
+	put_all(1);
+	fold();
+	get_all(1);
+	sim_drive_faults(sim[1], &(struct sim_faults){ .write_error_ppm = 1000000,
+						       .read_error_ppm = 1000000 });
+	get_all(1);
+	cr_assert_gt(stat_now().turned_reads, 5);
+	put_all(2);
+	cr_assert(is_lost(1) && !is_lost(0));
+	get_all(2);
+	cr_assert_eq(stat_now().damaged_files, 0);
+}
+
+Test(app_fold, drive_that_was_lost_is_read_from_the_others)
+{
+	char *bytes = malloc(2u << 20);
+
+	for (uint32_t drive = 0; drive < 1; drive++) {
+		put_all(1);
+		fold();
+		sim_drive_faults(sim[2], &(struct sim_faults){ .write_error_ppm = 1000000 });
+		memset(bytes, 1, 2u << 20);
+		cr_assert_eq(weka_write_file(client, "/more", bytes, 2u << 20, NULL), 0);
+		cr_assert(is_lost(2));
+		get_all(1);
+	}
+	free(bytes);
+}
+
+Test(app_fold, reads_that_fail_now_and_then)
+{
+	put_all(1);
+	fold();
+	sim_drive_faults(sim[0], &(struct sim_faults){ .read_error_ppm = 300000 });
+	for (uint32_t round = 0; round < 3; round++)
+		get_all(1);
+	cr_assert_gt(stat_now().turned_reads, 5);
+}
+
+/* A write, a punch or a cut that changes a part of a block is merged with the old one. */
+static void change_all(char *shadow, uint32_t round)
+{
+	struct weka_attr attr;
+	char path[32];
+
+	for (uint32_t i = 0; i < FILES - 1; i++) {
+		const size_t size = size_of(i) - 100;
+		void *got;
+		size_t n;
+
+		(void)snprintf(path, sizeof(path), "/file %u", i);
+		fill(shadow, i, round);
+		cr_assert_eq(weka_open(client, path, WEKA_HOLD, 0, &attr), 0);
+		cr_assert_eq(weka_pwrite(client, &attr.handle, "x", 1, 1), 1, "%s", path);
+		cr_assert_eq(weka_truncate(client, &attr.handle, size), 0, "%s", path);
+		cr_assert_eq(weka_punch(client, &attr.handle, 5, 3), 0, "%s", path);
+		cr_assert_eq(weka_close_file(client, &attr.handle), 0);
+		shadow[1] = 'x';
+		memset(shadow + 5, 0, 3);
+		cr_assert_eq(weka_read_file(client, path, &got, &n), 0);
+		cr_assert(n == size && memcmp(got, shadow, n) == 0, "%s", path);
+		free(got);
+	}
+}
+
+/* Each time other blocks, of one drive. */
+static void spoil(struct sim_drive *drive)
+{
+	static uint32_t times;
+
+	cr_assert_lt(times, SPOILS);
+	for (uint64_t block = 600 + times++; block < DRIVE_BLOCKS - 600; block += SPOILS)
+		sim_drive_flip(drive, block * 4096 + 100 + block % 3000, 3);
+}
+
+Test(app_fold, other_bytes_on_a_drive_are_never_read)
+{
+	char *shadow = malloc(2u << 20);
+
+	for (uint32_t round = 1; round < 4; round++) {
+		put_all(round);
+		fold();
+		spoil(sim[round]);
+		get_all(round);
+		spoil(sim[round]);
+		change_all(shadow, round);
+	}
+	cr_assert_eq(stat_now().damaged_files, 0);
+	free(shadow);
+}
