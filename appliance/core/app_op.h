@@ -294,11 +294,9 @@ struct app_op {
 	uint64_t landing_iova;
 	bool one_copy;          /* its I/Os are for the places that they name, and no other copy */
 	uint64_t drives_failed; /* ... drives that did not take their copies, by bits */
-	uint64_t io_iova;       /* ... where its runs begin */
-	char *io_buf;           /* ... and where they read to, for this CPU, and for drives: */
-	uint64_t io_buf_iova;
-	bool quiet;   /* its I/Os that fail are not told to the log: a probe      */
-	bool watched; /* ... and it is on core->hedges.ops, since watched_ns: */
+	uint64_t io_iova, io_buf_iova; /* ... where its runs begin, and where they read to, */
+	char *io_buf;                  /* ... as this CPU sees it */
+	bool quiet, watched; /* no failure is told: a probe; it is on core->hedges.ops since: */
 	uint64_t watched_ns;
 	struct list watch_link;
 	struct app_hidden *hidden;

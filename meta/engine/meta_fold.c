@@ -293,8 +293,9 @@ static uint64_t folds_most(const struct meta *m, const uint32_t *on, uint32_t wi
 	return least;
 }
 
-/* Returns how many zones of data there are if this part of each drive is for them: so many groups of
- * all that could be made.  Drives of different size have fewer folds, and the rest is in pairs. */
+/* Returns how many zones of data there are if so many groups, of all that could be made, are for
+ * them: that part of each drive.  Drives of different size have fewer folds, and the rest is in
+ * pairs. */
 static uint64_t zones_in(const struct meta *m, const uint32_t *on, uint64_t groups)
 {
 	const uint64_t all = meta__pairs_of(m, on), width = width_on(m, on);
@@ -327,6 +328,7 @@ uint64_t meta__fold_zones(const struct meta *m, const uint32_t *on, uint64_t gro
 
 	if (likely(width == 0))
 		return groups;
+	ASSERT(width <= META_FOLD_MAX);
 	groups -= min_u64(groups, in_pairs(m, on));
 	return zones_in(m, on, min_u64(groups, meta__pairs_of(m, on)));
 }
@@ -340,6 +342,7 @@ uint64_t meta__fold_groups(const struct meta *m, const uint32_t *on, uint64_t zo
 		return zones;
 	if (zones > meta__pairs_of(m, on))
 		most = meta__pairs_of(m, on);
+	ASSERT(width <= META_FOLD_MAX && most <= zones);
 	if (zones_in(m, on, most) < zones)
 		return zones + in_pairs(m, on); /* more than there are */
 	while (least < most) {
@@ -359,6 +362,7 @@ uint64_t meta__fold_groups_now(const struct meta *m, uint64_t zones)
 
 	if (likely(m->fold == 0))
 		return zones;
+	ASSERT(m->copies > 1);
 	meta__zones_taking(m, on);
 	return meta__fold_groups(m, on, zones);
 }
@@ -369,6 +373,7 @@ uint64_t meta__fold_zones_left(const struct meta *m, uint64_t groups)
 
 	if (likely(m->fold == 0))
 		return groups;
+	ASSERT(m->copies > 1);
 	meta__zones_left(m, on);
 	return meta__fold_zones(m, on, groups);
 }

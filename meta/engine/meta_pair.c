@@ -341,6 +341,8 @@ static uint32_t spare_drives(const struct meta *m, uint32_t copies)
 	uint32_t spare = m->conf.spare_drives;
 	const uint32_t left = taking(m);
 
+	ASSERT(copies >= 1 && copies <= META__COPIES_MAX);
+
 	if (spare == META_SPARE_AUTO)
 		spare = copies > 1;
 	spare -= min_u32(spare, spare ? leaving(m) : 0);

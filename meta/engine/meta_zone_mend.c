@@ -123,6 +123,7 @@ static bool begin(struct meta *m, const struct meta__zone_seen *head, uint32_t c
 
 bool meta__zone_mend(struct meta *m, const struct meta__zone_seen *head, uint32_t copies)
 {
+	ASSERT(copies >= 1 && copies <= 3);
 	return begin(m, head, copies, false);
 }
 

@@ -125,7 +125,7 @@ Test(meta_fold_full, stores_that_had_changes_are_rebuilt)
 			}
 }
 
-/* The larger ones have zones that are in no fold, and the least decides how many folds there are. */
+/* The larger ones have zones that are in no fold; the least decides how many folds there are. */
 Test(meta_fold_full, drives_of_different_size_are_rebuilt)
 {
 	static const uint64_t bytes[][5] = {

@@ -508,7 +508,7 @@ static uint32_t used_again(uint32_t parity)
 	return again;
 }
 
-/* The header of a zone is lost, and so the store does not know its use.  The header of its twin says
+/* The header of a zone is lost, so the store does not know its use.  The header of its twin says
  * that it is in a pair, and an older one that it is in a fold. */
 Test(meta_fold_late, zone_whose_header_is_lost_is_what_the_newest_says)
 {
