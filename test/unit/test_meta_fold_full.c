@@ -239,3 +239,14 @@ Test(meta_fold_full, drain_is_refused_that_leaves_too_little_room_for_narrower_f
 		rig_end(&r);
 	}
 }
+
+/* When one of three drives is lost the others hold pairs, so files leave room for those. */
+Test(meta_fold_full, room_is_kept_for_the_folds_of_the_drives_that_stay)
+{
+	empty_store(1, 3, 2, META_SPARE_AUTO);
+	cr_assert_eq(meta__fold_zones_left(r.m, 100), 100);
+	rig_end(&r);
+	empty_store(1, 3, 2, 0);
+	cr_assert_gt(meta__fold_zones_left(r.m, 100), 110);
+	rig_end(&r);
+}
