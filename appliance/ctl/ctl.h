@@ -29,7 +29,7 @@ struct ctl {
 	bool quiet;       /* no progress bar                                          */
 	bool looks;       /* no more than at the appliance itself                     */
 	bool moves;       /* bytes of files: more memory than for questions           */
-	uint32_t copies;  /* format: of each block; 0: one */
+	uint32_t copies;  /* format: of each block; 0: two, with as many drives */
 	uint32_t fold;    /* ... zones of data of a fold; 0: there are none */
 	uint32_t shards;  /* format                                                   */
 	uint32_t threads; /* import, export: for the local side                       */

@@ -269,8 +269,9 @@ static void print_format(const struct ctl *c, const struct drive_set *b)
 			fprintf(stderr, "wekactl: %s: %s\n", b->name[i], info.note);
 	}
 	if (c->json)
-		printf("{\"command\":\"format\",\"drives\":%u,\"bytes\":%llu,\"shards\":%u}\n",
-		       b->count, (unsigned long long)bytes, c->shards);
+		printf("{\"command\":\"format\",\"drives\":%u,\"bytes\":%llu,\"shards\":%u,"
+		       "\"copies\":%u}\n",
+		       b->count, (unsigned long long)bytes, c->shards, c->copies);
 	else
 		printf("format: %u drive%s, %.1f GB, %u shards\n", b->count,
 		       b->count == 1 ? "" : "s", (double)bytes / 1e9, c->shards);
@@ -278,12 +279,14 @@ static void print_format(const struct ctl *c, const struct drive_set *b)
 		return;
 	if (c->fold)
 		printf("new blocks are on two drives, and soon in zones of %u drives and their "
-		       "parity on another: one drive may be lost while the store serves, and %u "
-		       "%% of the capacity is for files\n",
+		       "parity on another\n"
+		       "one drive may be lost while the store serves; %u %% of the capacity is for "
+		       "files\n",
 		       c->fold, 100 * c->fold / (c->fold + 1));
 	else if (c->copies > 1)
-		printf("each block is on two drives: one drive may be lost while the store serves, "
-		       "and half of the capacity is for files\n");
+		printf("each block is on two drives: one drive may be lost while the store serves\n"
+		       "half of the capacity is for files; --protect none leaves all of it%s\n",
+		       b->count > 3 ? ", 3+1 most of it" : "");
 	else
 		printf("each block is on one drive: if it fails, its files are lost%s\n",
 		       b->count > 1 ? "; --protect mirror keeps two copies" : "");
@@ -300,6 +303,8 @@ int ctl_cmd_format(struct ctl *c)
 		status = open_drives(c, &b, true);
 	if (!status)
 		status = look_inside(c, &b);
+	if (c->copies == 0) /* not asked for: the safest that the drives allow */
+		c->copies = b.count > 1 ? 2 : 1;
 	if (!status)
 		status = boot(c, &b, APP_BOOT_FORMAT);
 	if (!status)

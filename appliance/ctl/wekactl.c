@@ -68,7 +68,9 @@ static const struct argp_option options[] = {
 	{ "copies", OPT_COPIES, NULL, 0, "check: compare both copies of each block", 1 },
 	{ "shards", OPT_SHARDS, "N", 0, "format: shares of the index, a power of two (64)", 1 },
 	{ "protect", OPT_PROTECT, "HOW", 0,
-	  "format: none; mirror, or 2+1 ... 10+1: one drive may be lost (none)", 1 },
+	  "format: none; mirror, or 2+1 ... 10+1: one drive may be lost (mirror, with two "
+	  "drives or more)",
+	  1 },
 	{ "threads", OPT_THREADS, "N", 0, "import, export: threads for the local files (4)", 1 },
 	{ "verify", OPT_VERIFY, NULL, 0, "import: compare content, and repair files that differ",
 	  1 },

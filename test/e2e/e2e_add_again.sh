@@ -30,7 +30,7 @@ is_all_there() {
 	ctl -q export /tree "$DIR/out" && same_trees "$DIR/src" "$DIR/out"
 }
 
-check "format" "$BIN/wekactl" format "$D0" "$D1"
+check "format" "$BIN/wekactl" format --protect none "$D0" "$D1"
 check "start" start
 check "import" ctl -q import "$DIR/src" /tree
 check "a drive is offered for drive 1" sh -c "$admin drives replace '$D1' '$TIGHT' >'$DIR/line' 2>'$DIR/then'"

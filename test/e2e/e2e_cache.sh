@@ -58,7 +58,7 @@ all_there() {
 
 check "a server with a cache" serve 0
 check "another" serve 1
-check "format" "$BIN/wekactl" format "$D0" "$D1"
+check "format" "$BIN/wekactl" format --protect none "$D0" "$D1"
 write_conf "$D0" "$D1"
 check "start" start
 check "a directory" ctl mkdir /w

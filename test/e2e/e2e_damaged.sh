@@ -10,7 +10,7 @@ for d in 0 1 2 3; do eval "D$d=file:$DIR/d$d?size=64M"; done
 write_conf "$D0" "$D1" "$D2" "$D3"
 echo "scrub_bytes_per_second = 0" >>"$CONF"
 make_tree "$DIR/src" 700
-check "format" "$BIN/wekactl" format "$D0" "$D1" "$D2" "$D3"
+check "format" "$BIN/wekactl" format --protect none "$D0" "$D1" "$D2" "$D3"
 check "start" start
 check "import" ctl -q import "$DIR/src" /tree
 is "nothing is damaged" "" "$(ctl damaged 2>/dev/null)"

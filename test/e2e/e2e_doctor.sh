@@ -20,8 +20,8 @@ fine() { # NAME CHECK: nothing is wrong with it
 typed() { sed -n "/^WRONG  $1 /{n;s/^ *type: //;s/  *#.*//;p}" "$DIR/doctor"; }
 
 write_conf "$D0" "$D1"
-check "format" "$BIN/wekactl" format "$D0" "$D1"
-check "format another store" "$BIN/wekactl" format "$OTHER"
+check "format" "$BIN/wekactl" format --protect none "$D0" "$D1"
+check "format another store" "$BIN/wekactl" format --protect none "$OTHER"
 fine "drives of one store" store
 fine "a free port" port
 fine "a key that is its owner's" permissions

@@ -9,7 +9,7 @@ CACHE=16M
 : "${APP_CORES:=2}"
 write_conf "$D0" "$D1" "$D2"
 make_tree "$DIR/src" 500
-check "format" "$BIN/wekactl" format "$D0" "$D1" "$D2"
+check "format" "$BIN/wekactl" format --protect none "$D0" "$D1" "$D2"
 check "start" start
 check "import" ctl -q import "$DIR/src" /tree
 

@@ -44,7 +44,7 @@ answers() {
 }
 reads() { [ "$(ctl ls / | LC_ALL=C sort | tr '\n' ' ')" = "$1" ]; }
 
-check "format" "$BIN/wekactl" format "$D0" "$D1"
+check "format" "$BIN/wekactl" format --protect none "$D0" "$D1"
 check "start" start
 head -c 600000 /dev/urandom >"$DIR/a"
 check "a file while there is room" ctl put "$DIR/a" /a

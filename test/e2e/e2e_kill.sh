@@ -11,7 +11,7 @@ CACHE=16M
 : "${APP_CORES:=2}"
 write_conf "$D0" "$D1"
 make_tree "$DIR/src" 3000
-check "format" "$BIN/wekactl" format "$D0" "$D1"
+check "format" "$BIN/wekactl" format --protect none "$D0" "$D1"
 check "start" start
 
 # Puts one by one beside the import; a line is written only after the answer.

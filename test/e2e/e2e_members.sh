@@ -14,7 +14,7 @@ starts="$BIN/weka-appliance --config $CONF"
 lacks() { case $err in *"$2"*) not_ok "$1" "$err" ;; *) ok "$1" ;; esac }
 write_conf "$D0" "$D1" "$D2"
 make_tree "$DIR/src" 200
-check "format" "$BIN/wekactl" format "$D0" "$D1" "$D2"
+check "format" "$BIN/wekactl" format --protect none "$D0" "$D1" "$D2"
 check "start" start
 check "import" ctl -q import "$DIR/src" /tree
 check "a clean stop" stop
@@ -39,12 +39,12 @@ cp --sparse=always "$DIR/d1.good" "$F1"
 dd if=/dev/zero of="$F2" bs=4096 count=1 conv=notrunc status=none
 dd if=/dev/zero of="$F2" bs=4096 seek=$((64 * 256 - 1)) count=1 conv=notrunc status=none
 refuses "the remains of a store are not formatted" "remains of a store" \
-	"$BIN/wekactl" format "$D2"
+	"$BIN/wekactl" format --protect none "$D2"
 refuses "nor offered" "misses its drive 2" "$BIN/wekactl" --config "$CONF" drives add "$D2"
 
 # ---- a copy of a member from before -----------------------------------------------------------------
 
-"$BIN/wekactl" -q --force format "$D0" "$D1" "$D2"
+"$BIN/wekactl" -q --force format --protect none "$D0" "$D1" "$D2"
 check "start" start
 check "import" ctl -q import "$DIR/src" /tree
 check "a clean stop" stop

@@ -12,7 +12,7 @@ D1=file:$DIR/d1?size=256M
 write_conf "$D0" "$D1"
 cp "$CONF" "$DIR/plain.conf"
 echo "metrics = 127.0.0.1:$HTTP" >>"$CONF"
-check "format" "$BIN/wekactl" format "$D0" "$D1"
+check "format" "$BIN/wekactl" format --protect none "$D0" "$D1"
 
 # ---- the configuration -----------------------------------------------------------------------------
 with() { # LINE...: a configuration with these

@@ -35,9 +35,9 @@ drives_that_are() { ctl --json status | grep -o "\"health\":\"$1\"" | wc -l; }
 make_tree "$DIR/src" 400
 check "a server with three namespaces" serve
 refuses "a namespace twice" "namespace 2 of its controller is already a drive" \
-	"$BIN/wekactl" format "$D1" "$D2" "vfio-user:$DIR/../${DIR##*/}/sock?nsid=2"
+	"$BIN/wekactl" format --protect none "$D1" "$D2" "vfio-user:$DIR/../${DIR##*/}/sock?nsid=2"
 refuses "a namespace that is not there" "no namespace 4, but 1, 2, 3" "$BIN/wekactl" format "$D1" "$(at 4)"
-check "format" "$BIN/wekactl" format "$D1" "$D2" "$D3"
+check "format" "$BIN/wekactl" format --protect none "$D1" "$D2" "$D3"
 write_conf "$D3" "$D1" "$D2"
 check "the appliance starts, with the names in another order" start
 is "three drives are well" 3 "$(drives_that_are good)"

@@ -18,7 +18,7 @@ D0="file:$EVIL?size=512M"
 D1=file:$DIR/d1?size=512M
 write_conf "$D0" "$D1"
 echo "metrics = 127.0.0.1:$HTTP" >>"$CONF"
-check "format" "$BIN/wekactl" --config "$CONF" format
+check "format" "$BIN/wekactl" --config "$CONF" format --protect none
 check "start" start
 make_tree "$DIR/tree" 200
 check "import" ctl import "$DIR/tree" /tree

@@ -25,7 +25,15 @@ is_all_there() { # NAME
 	ctl -q export "$1" "$DIR/out" && same_trees "$DIR/src" "$DIR/out"
 }
 
-check "format" "$BIN/wekactl" format "$D0" "$D1" "$D2"
+formats_with() { # COPIES OPTION...
+	copies=$1 && shift
+	"$BIN/wekactl" --json format "$@" >"$DIR/format.json" &&
+		grep -q "\"copies\": *$copies\b" "$DIR/format.json"
+}
+check "one drive has one copy" formats_with 1 "$D0"
+check "two have two, if nothing else is said" formats_with 2 --force "$D0" "$D1"
+check "or one, if that is said" formats_with 1 --force --protect none "$D0" "$D1"
+check "format" "$BIN/wekactl" --force format --protect none "$D0" "$D1" "$D2"
 check "start" start
 check "import" ctl -q import "$DIR/src" /tree
 check "protect says that a drive takes its files with it" said_by "on one drive: if it fails"

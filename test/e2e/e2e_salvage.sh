@@ -22,7 +22,7 @@ spoil() {
 	printf "\\$(printf %o $((byte ^ 16)))" | dd of="$f" bs=1 seek=$at conv=notrunc 2>/dev/null
 }
 
-check "format" "$BIN/wekactl" --shards 4 format "$D0" "$D1"
+check "format" "$BIN/wekactl" --shards 4 format --protect none "$D0" "$D1"
 check "the appliance starts" start
 refuses "dump of drives that are in use is refused" "in use" "$BIN/wekactl" dump super "$D0" "$D1"
 check "import takes the tree" ctl import "$DIR/src" /tree

@@ -65,7 +65,7 @@ refuses "format: a namespace that is not there" "namespace" "$BIN/wekactl" forma
 
 # ---- the whole of it
 
-check "format" "$BIN/wekactl" format "$D0" "$D1?nsid=1"
+check "format" "$BIN/wekactl" format --protect none "$D0" "$D1?nsid=1"
 check "the appliance starts" start
 check "import" ctl import "$DIR/src" /tree
 check "export" ctl export /tree "$DIR/out"

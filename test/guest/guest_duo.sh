@@ -80,7 +80,7 @@ client_on || finish
 # ---- the way of the data -------------------------------------------------------------------------
 
 time_is "two guests"
-check "the appliance starts" serve "wekactl --force format $DRIVES"
+check "the appliance starts" serve "wekactl --force format --protect none $DRIVES"
 client_has $LINK0
 check "import takes the tree" at client ctl -q import /out/src /tree
 check "two epochs of random batches: every byte compared" at client eval \

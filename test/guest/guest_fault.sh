@@ -30,7 +30,7 @@ place_of() { # NUMBER
 
 H0=file:$DIR/d0.img?size=128M H1=file:$DIR/d1.img?size=192M
 write_conf "$H0" "$H1"
-check "format here" "$BIN/wekactl" format "$H0" "$H1"
+check "format here" "$BIN/wekactl" format --protect none "$H0" "$H1"
 check "start here" start
 for n in $(seq $((FILES - 1))); do ctl put "$OUT/files/$n" "/$n" || not_ok "put $n here"; done
 check "stop here" stop

@@ -28,7 +28,7 @@ write_conf $DRIVES
 # that the account says something: a client that never reaps has a pool of 129 MiB.
 printf 'listen = %s\nsessions_max = %s\nlong_bodies = 2\npools_max = 130M\nsession_pools_max = 130M\n' \
 	$RDMA $((SESSIONS + 16)) >>"$CONF"
-check "format" wekactl --force format $DRIVES
+check "format" wekactl --force format --protect none $DRIVES
 check "the appliance starts" start
 # The first makes the appliance's card known, and all of its memory to that.
 check "one session over rdma" "$BIN/wekactl" --connect $RDMA --key "$DIR/key" status

@@ -55,7 +55,7 @@ second() { # a configuration like $CONF, of another appliance: DRIVE...
 	printf 'listen = shm:%s\nkey_file = %s\n' "$DIR/second.sock" "$DIR/key" >>"$DIR/second.conf"
 }
 bind 0000:01:02.0 vfio-pci
-check "both drives of a group are format's" wekactl format $G $H
+check "both drives of a group are format's" wekactl format --protect none $G $H
 write_conf $G $H
 check "and an appliance's" start
 head -c 3000000 /dev/urandom >"$DIR/long"

@@ -5,7 +5,7 @@
 . test/e2e/lib.sh
 
 CACHE=16M write_conf $DRIVES
-check "format" wekactl format $DRIVES
+check "format" wekactl format --protect none $DRIVES
 check "the appliance starts" start
 [ $failures = 0 ] || finish
 for w in $(seq 0 $((WITNESSES - 1))); do

@@ -114,7 +114,7 @@ fault_qp_appliance() { break_qps appliance; }
 
 write_conf $DRIVES
 echo "listen = $RDMA" >>"$CONF"
-check "format" wekactl --force format $DRIVES
+check "format" wekactl --force format --protect none $DRIVES
 serve() { # as start(), with what breaks its queue pairs
 	export LD_PRELOAD=/weka/test/guest/preload_break_qp.so BREAK_QP=$BREAK.appliance
 	start

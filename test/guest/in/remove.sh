@@ -5,7 +5,7 @@
 
 GONE=0000:01:00.0
 write_conf pci:0000:00:04.0 pci:$GONE
-check "format" wekactl format pci:0000:00:04.0 pci:$GONE
+check "format" wekactl format --protect none pci:0000:00:04.0 pci:$GONE
 check "the appliance starts" start
 check "import" ctl -q import /out/src /tree
 weka-bench epoch --connect "$SHM" --key "$DIR/key" --tree /out/src --prefix /tree --epochs 99 >"$DIR/load" 2>&1 &

@@ -27,7 +27,7 @@ sleeps() { # under 1 % of a CPU, of 100 ticks a second
 	[ $((after - before)) -lt 8 ]
 }
 
-check "format" ${RUN_AS:-} wekactl --force format $DRIVES
+check "format" ${RUN_AS:-} wekactl --force format --protect none $DRIVES
 check "the appliance starts" start
 check "read buffers are poisoned" grep -q "WEKA_POISON_READS" "$DIR/daemon.log"
 check "import takes the tree" ctl -q import /out/src /tree
