@@ -9,9 +9,9 @@
  *
  *  (1) The bytes are those of a read like any other: its owner compares their checksums
  *      [test_app_fold:other_bytes_on_a_drive_are_never_read].
- *  (2) Reads that wait for staging, or for one of the SUMS, are tried again in each turn: a read
- *      that is under way ends without either
- *      [test_app_fold:drive_that_was_lost_is_read_from_the_others].
+ *  (2) Reads that wait for staging, or for one of the SUMS, are tried again in each turn.  All of
+ *      staging may be held by reads that wait so: one sum at a time, block by block, uses a piece
+ *      that is kept for it [test_app_fold:many_clients_read_what_is_summed_up].
  *  (3) The zones of the fold are not used again before the read has ended: its plan holds them, as
  *      it would hold the zone alone (meta_twins.h)
  *      [test_app_fold:drive_that_refuses_all_is_read_from_the_others].
@@ -30,7 +30,9 @@ struct app_sum {
 	struct app_core *core;
 	struct app_io *of; /* NULL: idle */
 	struct app_io part[META_FOLD_MAX];
-	char *piece; /* of staging: PIECE blocks of each part, or fewer */
+	char *piece; /* of staging: `step` blocks of each part, or fewer */
+	uint32_t step;
+	bool lost; /* a drive may still write there */
 	uint64_t iova;
 	uint32_t count, out; /* parts */
 	uint32_t at, n;      /* blocks of `of` */
@@ -40,6 +42,8 @@ struct app_sum {
 struct app_sums {
 	struct app_sum sum[SUMS];
 	struct list waiting; /* app_io */
+	char *kept;          /* (2) of staging: a block of each part; NULL: not yet */
+	bool kept_used;
 };
 
 int app_sums_create(struct app_core *core)
@@ -106,7 +110,7 @@ static void read_parts(struct app_sum *s)
 	uint64_t other[META_FOLD_MAX];
 
 	ASSERT(s->out == 0 && s->at < s->of->nvme.nblocks);
-	s->n = min_u32(PIECE, s->of->nvme.nblocks - s->at);
+	s->n = min_u32(s->step, s->of->nvme.nblocks - s->at);
 	s->failed |= others(s->core, from, other) != s->count;
 	for (uint32_t i = 0; i < s->count && !s->failed; i++) {
 		struct app_io *io = &s->part[i];
@@ -117,11 +121,44 @@ static void read_parts(struct app_sum *s)
 			.op = NVME_READ,
 			.nblocks = s->n,
 			.block = META_BADDR_BLOCK(other[i]),
-			.iova = s->iova + (uint64_t)i * PIECE * BLOCK_SIZE,
+			.iova = s->iova + (uint64_t)i * s->step * BLOCK_SIZE,
 		};
 		s->out++;
 		app_media_submit(&s->core->media, io);
 	}
+}
+
+/* False: there is no staging now. */
+static bool take_piece(struct app_sum *s)
+{
+	struct app_sums *all = s->core->sums;
+
+	ASSERT(!s->piece && s->count <= META_FOLD_MAX);
+	s->lost = false;
+	s->step = PIECE;
+	s->piece = app_take_spare(s->core, max_u32(1, s->count) * PIECE * BLOCK_SIZE);
+	if (!s->piece && all->kept && !all->kept_used) { /* (2) */
+		s->piece = all->kept;
+		s->step = 1;
+		all->kept_used = true;
+	}
+	return s->piece;
+}
+
+static void give_piece(struct app_sum *s)
+{
+	struct app_sums *all = s->core->sums;
+	const bool kept = s->piece == all->kept;
+
+	ASSERT(s->piece && s->out == 0);
+	ASSERT(!kept || all->kept_used);
+	if (kept) {
+		all->kept_used = false;
+		all->kept = s->lost ? NULL : all->kept;
+	}
+	if (!kept || s->lost)
+		app_give(s->core, NULL, s->piece);
+	s->piece = NULL;
 }
 
 static void end(struct app_sum *s)
@@ -129,7 +166,7 @@ static void end(struct app_sum *s)
 	struct app_io *io = s->of;
 
 	ASSERT(s->out == 0);
-	app_staging_give(&s->core->staging, s->piece);
+	give_piece(s);
 	s->core->freed = true;
 	s->of = NULL;
 	io->nvme.status = s->failed ? -EIO : 0;
@@ -145,8 +182,7 @@ static bool begin(struct app_sum *s, struct app_io *io)
 
 	ASSERT(!s->of && s->out == 0);
 	s->count = others(s->core, META_BADDR(io->drive, io->nvme.block), other);
-	s->piece = app_staging_take(&s->core->staging, max_u32(1, s->count) * PIECE * BLOCK_SIZE);
-	if (!s->piece)
+	if (!take_piece(s))
 		return false;
 	s->iova = app_staging_iova(&s->core->staging, s->piece);
 	s->of = io;
@@ -167,7 +203,7 @@ static void sum_up(struct app_sum *s)
 	ASSERT(s->out == 0 && s->count > 1);
 	memcpy(to, s->piece, bytes);
 	for (uint32_t i = 1; i < s->count; i++)
-		xor_into(to, s->piece + (size_t)i * PIECE * BLOCK_SIZE, bytes);
+		xor_into(to, s->piece + (size_t)i * s->step * BLOCK_SIZE, bytes);
 }
 
 void app_sum_part_done(struct app_io *io)
@@ -177,6 +213,7 @@ void app_sum_part_done(struct app_io *io)
 	ASSERT(s->of && s->out > 0);
 	s->out--;
 	s->failed |= io->nvme.status != 0;
+	s->lost |= io->nvme.status && io->nvme.quarantined;
 	if (io->nvme.status && io->nvme.quarantined)
 		app_staging_lose(&s->core->staging, io->nvme.iova,
 				 (uint64_t)io->nvme.nblocks * BLOCK_SIZE);
@@ -198,6 +235,8 @@ void app_sums_turn(struct app_core *core)
 	uint32_t i = 0;
 
 	ASSERT(s);
+	if (unlikely(!s->kept) && meta_twins_blocks(core->twins)) /* (2) */
+		s->kept = app_take_spare(core, META_FOLD_MAX * BLOCK_SIZE);
 	while (unlikely(!list_empty(&s->waiting))) {
 		struct app_io *io = list_entry(s->waiting.next, struct app_io, link);
 

@@ -250,3 +250,161 @@ Test(app_fold, other_bytes_on_a_drive_are_never_read)
 	cr_assert_eq(stat_now().damaged_files, 0);
 	free(shadow);
 }
+
+/* Two zones of each fold have other bytes: a block of such a zone is not to be had any more. */
+static void spoil_two_of_each(uint32_t first)
+{
+	const struct meta_twins *t = rig.run.core->twins;
+	const uint32_t blocks = meta_twins_blocks(t);
+
+	for (uint32_t i = 0; i < t->drive[first].count; i++) {
+		const uint64_t next =
+			atomic_load_explicit(&t->drive[first].ring[i], memory_order_acquire);
+
+		if (!next)
+			continue;
+		for (uint32_t k = 1; k < blocks - 1; k++) {
+			sim_drive_flip(sim[first],
+				       (t->drive[first].at + (uint64_t)i * blocks + k) * 4096 + 77,
+				       3);
+			sim_drive_flip(sim[META_BADDR_DRIVE(next)],
+				       (META_BADDR_BLOCK(next) + k) * 4096 + 99, 3);
+		}
+	}
+}
+
+/* Returns how many files cannot be read; what can be is right. */
+static uint32_t unreadable(uint32_t round)
+{
+	char *bytes = malloc(2u << 20), path[32];
+	uint32_t bad = 0;
+	size_t size;
+	void *got;
+
+	for (uint32_t i = 0; i < FILES; i++) {
+		int err;
+
+		(void)snprintf(path, sizeof(path), "/file %u", i);
+		fill(bytes, i, round);
+		err = weka_read_file(client, path, &got, &size);
+		cr_assert(err == 0 || err == -EIO, "%s: %d", path, err);
+		if (err) {
+			bad++;
+			continue;
+		}
+		cr_assert(size == size_of(i) && memcmp(got, bytes, size) == 0, "%s", path);
+		free(got);
+	}
+	free(bytes);
+	return bad;
+}
+
+Test(app_fold, blocks_that_two_drives_have_wrong_are_errors)
+{
+	uint32_t bad;
+
+	put_all(1);
+	fold();
+	spoil_two_of_each(1);
+	bad = unreadable(1);
+	cr_assert_gt(bad, 5);
+	for (uint32_t n = 0; n < 3000 && stat_now().damaged_files < bad; n++)
+		usleep(10000);
+	cr_assert_eq(stat_now().damaged_files, bad);
+	cr_assert_eq(unreadable(1), bad);
+	fold();
+	cr_assert_eq(unreadable(1), bad);
+}
+
+/* ---- little staging ------------------------------------------------------------------------- */
+
+#include <pthread.h>
+
+static bool goes_on(_Atomic uint64_t *count)
+{
+	const uint64_t was = atomic_load(count);
+
+	for (uint32_t n = 0; n < 100; n++) {
+		usleep(100000);
+		if (atomic_load(count) > was + 6)
+			return true;
+	}
+	return false;
+}
+
+static void with_little_staging(const char *transport, uint64_t staging_bytes)
+{
+	char *bytes = malloc(2u << 20), path[32];
+
+	weka_close(client);
+	cr_assert_eq(app_rig_end(&rig), 0, "%s", rig.run.why);
+	rig.transport = transport;
+	rig.cfg.boot = APP_BOOT_MOUNT;
+	rig.cfg.scrub_rate = 4096;
+	rig.cfg.ops_max = 128;
+	app_rig_begin(&rig);
+	client = app_rig_connect(&rig);
+	put_all(1);
+	for (uint32_t i = 0; i < 8; i++) {
+		memset(bytes, (int)i, 2u << 20);
+		(void)snprintf(path, sizeof(path), "/large %u", i);
+		cr_assert_eq(weka_write_file(client, path, bytes, 2u << 20, NULL), 0);
+	}
+	rig.cfg.staging_bytes = staging_bytes;
+	fold();
+	app_run_rebuild(&rig.run, 4096, 0);
+	usleep(100000);
+	sim_drive_faults(sim[1], &(struct sim_faults){ .write_error_ppm = 1000000 });
+	put_all(2);
+	cr_assert(is_lost(1));
+	free(bytes);
+}
+
+enum { LARGE = 28, SMALL = 32 };
+static struct weka_client *crowd[LARGE + SMALL];
+static _Atomic uint64_t crowd_done;
+static _Atomic bool readers_stop;
+
+static void *crowd_reads(void *arg)
+{
+	const uint32_t n = (uint32_t)(uintptr_t)arg,
+		       bytes_each = n < LARGE ? 512u << 10 : 60u << 10;
+	struct weka_client *c = crowd[n];
+	char *bytes = malloc(1u << 20), path[32];
+	struct weka_attr attr;
+
+	(void)snprintf(path, sizeof(path), "/large %u", n % 8);
+	cr_assert_eq(weka_open(c, path, WEKA_HOLD, 0, &attr), 0);
+	for (uint64_t i = n; !atomic_load(&readers_stop); i++) {
+		const int64_t got =
+			weka_pread(c, &attr.handle, bytes, bytes_each, i % 24 * (64u << 10));
+
+		cr_assert(got == (int64_t)bytes_each && bytes[7] == (char)(n % 8), "%ld", got);
+		atomic_fetch_add(&crowd_done, 1);
+	}
+	(void)weka_close_file(c, &attr.handle);
+	free(bytes);
+	return NULL;
+}
+
+Test(app_fold, many_clients_read_what_is_summed_up)
+{
+	static pthread_t t[LARGE + SMALL];
+
+	with_little_staging("tcp", 4 << 20);
+	for (uint32_t i = 0; i < LARGE + SMALL; i++) {
+		crowd[i] = app_rig_connect(&rig);
+		cr_assert_eq(pthread_create(&t[i], NULL, crowd_reads, (void *)(uintptr_t)i), 0);
+	}
+	for (uint32_t round = 0; round < 15; round++) {
+		const bool on = goes_on(&crowd_done);
+
+		cr_assert(on, "no read has ended for 10 s");
+		usleep(400000);
+	}
+	atomic_store(&readers_stop, true);
+	for (uint32_t i = 0; i < LARGE + SMALL; i++)
+		pthread_join(t[i], NULL);
+	for (uint32_t i = 0; i < LARGE + SMALL; i++)
+		weka_close(crowd[i]);
+}
