@@ -275,3 +275,36 @@ Test(meta_fold_hostile, narrower_folds_in_a_full_store)
 			rig_end(&r);
 		}
 }
+
+/* The drive of the parity does not take the header that names the members: it is lost, for the
+ * header may be there. */
+Test(meta_fold_hostile, drive_that_does_not_take_the_header_is_lost)
+{
+	uint32_t tried = 0;
+
+	for (uint64_t seed = 1; seed <= 12; seed++) {
+		uint32_t drive = META_DRIVES_MAX;
+
+		folds_of(seed, 4, 3, true);
+		put_bigs(BIG / 2);
+		for (uint32_t n = 0; n < 4000 && drive == META_DRIVES_MAX; n++) {
+			if (n % 100 == 0)
+				meta__ckpt_want(r.m);
+			(void)rig_step(&r);
+			if (r.m->zones->naming && r.m->zones->naming_status == -EAGAIN)
+				drive = drive_of(r.m->zones->naming->zone);
+		}
+		if (drive < META_DRIVES_MAX) {
+			tried++;
+			r.bad_writes = 1u << drive;
+			for (uint32_t n = 0; n < 300 && r.m->zones->naming; n++)
+				(void)rig_step(&r);
+			cr_assert(!r.m->zones->naming);
+			cr_expect(stat_of(drive).lost || stat_of(drive).gone ||
+				  r.m->losing >> drive & 1 || r.m->failed);
+			bigs_are_there();
+		}
+		rig_end(&r);
+	}
+	cr_assert_gt(tried, 3);
+}
