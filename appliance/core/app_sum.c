@@ -235,7 +235,8 @@ void app_sums_turn(struct app_core *core)
 	uint32_t i = 0;
 
 	ASSERT(s);
-	if (unlikely(!s->kept) && meta_twins_blocks(core->twins)) /* (2) */
+	if (unlikely(!s->kept) &&
+	    atomic_load_explicit(&core->twins->folds, memory_order_relaxed)) /* (2) */
 		s->kept = app_take_spare(core, META_FOLD_MAX * BLOCK_SIZE);
 	while (unlikely(!list_empty(&s->waiting))) {
 		struct app_io *io = list_entry(s->waiting.next, struct app_io, link);

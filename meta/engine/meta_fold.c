@@ -121,6 +121,7 @@ void meta__fold_make(struct meta *m, const struct meta__zone_seen *head)
 		link_to(m, head->member[i],
 			i + 1 < head->members ? head->member[i + 1] : head->zone);
 	link_to(m, head->zone, head->member[0]);
+	atomic_store_explicit(&z->twins.folds, true, memory_order_relaxed);
 	z->folds++;
 	z->folded += head->members;
 }
