@@ -22,7 +22,7 @@
 
 struct meta_twins {
 	_Atomic uint32_t zone_blocks; /* 0: this store has one copy of each block */
-	_Atomic bool folds; /* there are some, or were */
+	_Atomic bool folds;           /* there are some, or were */
 	_Atomic uint64_t
 		away; /* drives, by their bits, that must not be read or written any more */
 	struct {

@@ -72,8 +72,14 @@ static void use_zone(void)
 	memcpy(block + 8, uuid, 16);
 	memcpy(block + 24, &zone, 4);
 	seal(block, sizeof(block), 4);
-	if (meta__zone_parse(block, uuid, zone, &z) == 0)
-		ASSERT(z.zone == zone && z.kind <= META__ZONE_TWIN);
+	if (meta__zone_parse(block, uuid, zone, &z))
+		return;
+	ASSERT(z.zone == zone && z.kind <= META__ZONE_PARITY);
+	ASSERT(z.kind != META__ZONE_TWIN || z.twin > 0);
+	if (z.members > 0) {
+		ASSERT(z.kind == META__ZONE_PARITY && z.pair > 0);
+		ASSERT(z.members >= META__FOLD_MIN && z.members <= META_FOLD_MAX);
+	}
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
