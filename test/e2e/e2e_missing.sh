@@ -21,7 +21,7 @@ allow() { { cat "$DIR/whole.conf"; echo "allow_missing = $1"; } >"$CONF"; }
 with() { allow "$1"; shift; refuses "$@" "$APP" --config "$CONF"; } # DRIVE NAME TEXT
 
 check "format" "$BIN/wekactl" format --protect none "$D0" "$D1" "$D2" "$D3"
-check "format says that there is no redundancy" sh -c "'$BIN/wekactl' --force format '$D0' '$D1' '$D2' '$D3' | grep 'each block is on one drive'"
+check "format says that there is no redundancy" sh -c "'$BIN/wekactl' --force format --protect none '$D0' '$D1' '$D2' '$D3' | grep 'each block is on one drive'"
 check "start" start
 check "import" ctl -q import "$DIR/src" /tree
 # So the log counts as well: what it has is in no checkpoint.
