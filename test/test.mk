@@ -5,7 +5,7 @@ first_ones     = $(filter $(1),$(2)) $(filter-out $(1),$(2))
 unit_tests    := $(patsubst test/unit/%.c,%,$(wildcard test/unit/test_$(T)*.c))
 # These take half of the time of all suites under ASan: make test runs them in release only,
 # make test-long under ASan, too.
-asan_long     := $(addprefix test_meta_,boot copies drain drives fold_full fold_hostile full full_log full_rebuild gc \
+asan_long     := $(addprefix test_meta_,boot copies drain drives fold fold_full fold_hostile full full_log full_rebuild gc \
 	ops_store pair pair_moves power protect protect_full receipt replace statfs store totals totals_full) test_app_again test_app_replay
 unit_tests    := $(call first_ones,test_meta_drain test_meta_full test_app_serve,$(if \
 	$(filter asan-short,$(VARIANT)-$(TEST_LENGTH)),$(filter-out $(asan_long),$(unit_tests)),$(unit_tests)))
