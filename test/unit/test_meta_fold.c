@@ -147,51 +147,55 @@ static void others_have_all(void)
 	r.bad_reads = 0;
 }
 
-static void missing_at_a_mount(bool parity)
+/* A drive with parity, or with data of a fold, is missing, and the others become whole. */
+static void missing_at_a_mount(uint64_t seed, bool parity)
 {
-	for (uint64_t seed = 1; seed <= 20; seed++) {
-		const uint32_t width = 2 + (uint32_t)seed % 3;
-		const uint32_t drives = width + 1 + (uint32_t)(seed / 3 % 2);
-		uint32_t drive = META_DRIVES_MAX;
+	const uint32_t width = 2 + (uint32_t)seed % 3;
+	const uint32_t drives = width + 1 + (uint32_t)(seed / 3 % 2);
+	uint32_t drive = META_DRIVES_MAX;
 
-		folds_of(seed, drives, width, seed % 2);
-		changes(80);
-		fold();
-		if (seed % 2)
-			changes(10);
-		for (uint32_t i = 0; i < r.m->zones->geo.nzones; i++)
-			if (meta__in_fold(meta__zone_at(r.m, i)) &&
-			    meta__zone_at(r.m, i)->parity == parity)
-				drive = drive_of(i);
-		cr_assert_lt(drive, drives);
-		if (seed % 4 < 2)
-			rig_power_cut(&r);
-		else
-			cr_assert_eq(rig_stop(&r), 0);
-		wreck(drive);
-		r.conf.drive[drive].nblocks = 0;
-		cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
-		all_is_there();
-		bigs_are_there();
-		rebuilt(drive);
-		others_have_all();
-		fold();
-		others_have_all();
-		folds_are_right();
-		bigs_are_there();
-		is_whole();
-		rig_end(&r);
-	}
+	folds_of(seed, drives, width, seed % 2);
+	changes(80);
+	fold();
+	if (seed % 2)
+		changes(10);
+	for (uint32_t i = 0; i < r.m->zones->geo.nzones; i++)
+		if (meta__in_fold(meta__zone_at(r.m, i)) && meta__zone_at(r.m, i)->parity == parity)
+			drive = drive_of(i);
+	cr_assert_lt(drive, drives);
+	if (seed % 4 < 2)
+		rig_power_cut(&r);
+	else
+		cr_assert_eq(rig_stop(&r), 0);
+	wreck(drive);
+	r.conf.drive[drive].nblocks = 0;
+	cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
+	all_is_there();
+	bigs_are_there();
+	rebuilt(drive);
+	others_have_all();
+	fold();
+	others_have_all();
+	bigs_are_there();
+	is_whole();
 }
 
 Test(meta_fold, drive_of_the_parity_is_missing_at_a_mount)
 {
-	missing_at_a_mount(true);
+	for (uint64_t seed = 1; seed <= 20; seed++) {
+		missing_at_a_mount(seed, true);
+		cr_assert_eq(rig_wrong_folds(&r), 0);
+		rig_end(&r);
+	}
 }
 
 Test(meta_fold, drive_of_the_data_is_missing_at_a_mount)
 {
-	missing_at_a_mount(false);
+	for (uint64_t seed = 1; seed <= 20; seed++) {
+		missing_at_a_mount(seed, false);
+		cr_assert_eq(rig_wrong_folds(&r), 0);
+		rig_end(&r);
+	}
 }
 
 /* A drive dies, and the power fails after that, again and again. */

@@ -250,3 +250,65 @@ Test(meta_fold_full, room_is_kept_for_the_folds_of_the_drives_that_stay)
 	cr_assert_gt(meta__fold_zones_left(r.m, 100), 110);
 	rig_end(&r);
 }
+
+static int protect(uint32_t width)
+{
+	struct meta_op op = { .type = META_OP_DRIVE, .flags = META_PROTECT, .length = width };
+
+	return rig_run(&r, &op);
+}
+
+/* As many folds as the drives allow, in place of the pairs of a full store.  Returns how many files it
+ * had, and has as many as there is room for. */
+static uint32_t mirror_is_folded(uint64_t seed, uint32_t drives)
+{
+	uint32_t before;
+
+	full_store(seed, drives, 0, seed % 2 ? META_SPARE_AUTO : 0);
+	if (seed % 3)
+		(void)churn(files);
+	before = files;
+	cr_assert_eq(protect(drives), drives > META_FOLD_MAX ? -EINVAL : -EPERM);
+	cr_assert_eq(protect(drives - 1), 0);
+	(void)churn(20);
+	rig_idle(&r);
+	fold();
+	fold();
+	fill(FILL_MAX);
+	fills_are_there();
+	(void)churn(files);
+	return before;
+}
+
+Test(meta_fold_full, full_mirror_is_folded)
+{
+	for (uint64_t seed = 1; seed <= 2; seed++)
+		for (uint32_t drives = 3; drives <= RIG_DRIVES_MAX; drives++) {
+			const uint32_t drive = (uint32_t)seed % drives;
+
+			cr_assert_leq(mirror_is_folded(seed, drives), files);
+			if (seed % 2)
+				cr_assert(loses(drive), "%u drives: %u zones", drives,
+					  stat_of(drive).zones_used);
+			fills_are_there();
+			rig_end(&r);
+		}
+}
+
+Test(meta_fold_full, folds_get_narrower)
+{
+	for (uint64_t seed = 1; seed <= 2; seed++)
+		for (uint32_t drives = 5; drives <= RIG_DRIVES_MAX; drives++) {
+			const uint32_t drive = (uint32_t)seed % drives;
+
+			full_store(seed, drives, drives - 1, META_SPARE_AUTO);
+			(void)churn(files);
+			cr_assert_eq(protect(2), 0);
+			rig_idle(&r);
+			(void)churn(files / 4);
+			cr_assert(loses(drive), "%u drives: %u zones", drives,
+				  stat_of(drive).zones_used);
+			fills_are_there();
+			rig_end(&r);
+		}
+}
