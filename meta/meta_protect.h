@@ -47,7 +47,7 @@ struct meta_scheme {
 	uint32_t copies; /* 1, 2 */
 	uint32_t fold;   /* 0: no folds */
 };
-/* False: it is none of these. */
+/* Returns false for any other text. */
 must_check bool meta_scheme_parse(const char *text, size_t len, struct meta_scheme *out);
 
 struct meta_copies {

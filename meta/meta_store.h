@@ -311,8 +311,8 @@ struct meta__zones {
 	uint32_t folded;                   /* ... and their data zones */
 	uint32_t unlikes;
 	uint64_t parity_blocks; /* written since mount */
-	/* the header of parity that names the members of a fold, from its write until the fold is
-	 * made; NULL: there is none; and -EAGAIN while it is being written */
+	/* The header of parity that names the members of a fold, from its write until the fold is
+	 * made; NULL at other times.  Its status is -EAGAIN until the write has ended. */
 	const struct meta__zone_seen *naming;
 	int naming_status;
 	struct meta__zone_io io[META__ZONE_IOS];

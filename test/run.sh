@@ -95,7 +95,7 @@ tell() { # DIR BYTES: so many of its output are the program's own
 	done
 }
 
-# Which program failed, and the first of what it says: of a script its checks.
+# Prints which program failed, and the first lines of its output, or of a script its failed checks.
 shortly() { # FILE
 	sed -n 1p "$1"
 	checks=$(grep -a '| not ok ' "$1")

@@ -162,7 +162,7 @@ must_check int app_conf_load(struct app_conf *c, const char *path, char *why);
  */
 must_check int app_conf_read_key(struct app_conf *c, uint8_t key[APP_KEY_BYTES], char *why);
 
-/* Returns the meaning of "none", "mirror" or "4+1"; 0 copies: the text is none of these. */
+/* Returns what "none", "mirror" or "4+1" means.  Any other text has 0 copies. */
 struct meta_scheme app_conf_scheme(const char *protect);
 
 /* Returns the core's value for `deallocate`. */

@@ -351,7 +351,7 @@ static bool reads_again(struct meta *m, struct meta__gc_move *v)
 
 /* ---- from the others of a fold (6) -------------------------------------------------------- */
 
-/* The place of a block of a move's fold that is summed up next.  0: there is none. */
+/* Returns the place of the block that is summed up next for block i of a move; 0 after the last. */
 static uint64_t part_of(const struct meta *m, const struct meta__gc_move *v, uint32_t i)
 {
 	uint64_t other[META_FOLD_MAX];
@@ -361,7 +361,7 @@ static uint64_t part_of(const struct meta *m, const struct meta__gc_move *v, uin
 	return v->part <= count ? other[v->part - 1] : 0;
 }
 
-/* Reads the next part of all bad blocks.  False: there is none, or no more. */
+/* Reads the next part of all bad blocks.  Returns false when no block has another part. */
 static bool read_part(struct meta *m, struct meta__gc_move *v)
 {
 	uint32_t len, ios = 0;
