@@ -258,8 +258,8 @@ static int protect(uint32_t width)
 	return rig_run(&r, &op);
 }
 
-/* As many folds as the drives allow, in place of the pairs of a full store.  Returns how many files it
- * had, and has as many as there is room for. */
+/* As many folds as the drives allow, in place of the pairs of a full store.  Returns how many files
+ * it had; in the end it has as many as there is room for. */
 static uint32_t mirror_is_folded(uint64_t seed, uint32_t drives)
 {
 	uint32_t before;
