@@ -390,31 +390,23 @@ static int wait_until_it_answers(struct bench_env *env)
 	return 1;
 }
 
-static int protect_as(struct bench_env *env, const char *how)
+/* Memory drives are formatted by the appliance, which has one copy of each block at first. */
+static int protect_memory(struct bench_env *env)
 {
 	const pid_t appliance = env->pid;
 	char key[96];
 	char *argv[] = {
-		(char *)"wekactl",  (char *)"-c",   env->address,      (char *)"-k",           key,
-		(char *)"--key-id", (char *)KEY_ID, (char *)"protect", (char *)(uintptr_t)how, NULL
+		(char *)"wekactl",  (char *)"-c",   env->address,      (char *)"-k",     key,
+		(char *)"--key-id", (char *)KEY_ID, (char *)"protect", (char *)"mirror", NULL
 	};
 	int err;
 
+	if (!env->conf->own_memory || strcmp(env->conf->protect, "mirror") != 0)
+		return 0;
 	path_of(env, "key", key);
 	err = run_tool(env, argv);
 	env->pid = appliance;
 	return err;
-}
-
-/* Memory drives are formatted by the appliance, which has one copy of each block at first, and then
- * two before there are folds. */
-static int protect_memory(struct bench_env *env)
-{
-	const char *how = env->conf->protect;
-
-	if (!env->conf->own_memory || strcmp(how, "none") == 0)
-		return 0;
-	return protect_as(env, "mirror") || (strchr(how, '+') && protect_as(env, how));
 }
 
 static int start_appliance(struct bench_env *env)

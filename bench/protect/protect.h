@@ -15,7 +15,6 @@ struct protect_conf {
 	double seconds;
 	uint32_t runs;
 	bool json;
-	const char *how; /* of the second appliance: mirror, 2+1 ... 10+1 */
 };
 
 enum protect_load {
@@ -31,7 +30,7 @@ struct protect_side;
 /**
  * protect_open - start an appliance on fresh drives, and write its large file
  *
- * @how: none, mirror, 2+1 ..., as wekactl format --protect takes it
+ * @how: none or mirror, as wekactl format --protect takes it
  *
  * Owns:    *out is the caller's, also after a failure: protect_close().
  * Errors:  1, after a line on stderr.

@@ -3,7 +3,6 @@
  * weka-bench protect: what protection costs.
  *
  *   healthy     none, mirror, none, mirror, ...        each load, in turn; on memory drives
- *                                                      (or folds, in place of mirror)
  *   degraded    none, mirror without one drive, ...    reads, while its rebuild stands still
  *   rebuild     mirror                                 how fast, and what clients see meanwhile
  *
@@ -23,11 +22,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SIDES = 2, NONE = 0, SAFE = 1 };
-enum { OPT_DRIVES = 2048, OPT_DRIVE_SIZE, OPT_DIR, OPT_PROTECT };
+enum { SIDES = 2, NONE = 0, MIRROR = 1 };
+enum { OPT_DRIVES = 2048, OPT_DRIVE_SIZE, OPT_DIR };
 
 #define SLOW_BYTES   4096 /* a second: hardly any */
 #define REBUILD_IN_S 600
+
+static const char *const side_name[SIDES] = { "none", "mirror" };
 
 struct rig {
 	struct protect_conf conf;
@@ -39,8 +40,6 @@ static const struct argp_option options[] = {
 	{ "drives", OPT_DRIVES, "N", 0, "drives of each appliance (3)", 0 },
 	{ "drive-size", OPT_DRIVE_SIZE, "N", 0, "of each (2G)", 0 },
 	{ "file-bytes", 'F', "N", 0, "size of the large file (512M)", 0 },
-	{ "protect", OPT_PROTECT, "HOW", 0,
-	  "how one of the appliances is protected, as wekactl format takes it (mirror)", 0 },
 	{ "dir", OPT_DIR, "DIR", 0, "where the drives' files are made (in memory)", 0 },
 	{ "seconds", 'S', "N", 0, "length of one run (1)", 0 },
 	{ "runs", 'r', "N", 0, "counted runs, after one warm-up (5)", 0 },
@@ -65,9 +64,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case OPT_DIR:
 		c->dir = arg;
 		return 0;
-	case OPT_PROTECT:
-		c->how = arg;
-		return 0;
 	case 'S':
 		c->seconds = args_real(state, arg, 0.01, 3600);
 		return 0;
@@ -85,7 +81,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 static const struct argp argp = {
 	.options = options,
 	.parser = parse,
-	.doc = "Measure what protection costs: appliances without it and with it, on as "
+	.doc = "Measure what protection costs: appliances without it and with two copies, on as "
 	       "many drives, in turn; then without one drive, and while it is rebuilt.",
 };
 
@@ -172,29 +168,20 @@ static int compare(struct rig *r, enum protect_load load, const char *group,
 	return err;
 }
 
-static const char *how(const struct rig *r, uint32_t side)
-{
-	ASSERT(side < SIDES);
-	return side == NONE ? "none" : r->conf.how;
-}
-
 static int healthy(struct rig *r)
 {
-	const char *const target[SIDES] = { how(r, NONE), how(r, SAFE) };
 	int err = 0;
 
 	for (uint32_t load = 0; load < PROTECT_LOADS && !err; load++)
-		err = compare(r, load, "Healthy", target);
+		err = compare(r, load, "Healthy", side_name);
 	return err;
 }
 
 static int degraded(struct rig *r)
 {
-	char lost[64];
-	const char *const target[SIDES] = { "none, healthy", lost };
+	static const char *const target[SIDES] = { "none, healthy", "mirror, a drive lost" };
 
-	snprintf(lost, sizeof(lost), "%s, a drive lost", how(r, SAFE));
-	return protect_pace(r->side[SAFE], SLOW_BYTES) || protect_lose(r->side[SAFE], 1) ||
+	return protect_pace(r->side[MIRROR], SLOW_BYTES) || protect_lose(r->side[MIRROR], 1) ||
 	       compare(r, PROTECT_READ_RANDOM, "A drive is lost", target) ||
 	       compare(r, PROTECT_READ_ORDER, "A drive is lost", target);
 }
@@ -208,16 +195,16 @@ static int rebuild(struct rig *r)
 	struct figure *f = calloc(2, sizeof(*f));
 	uint64_t left = 0, done, first = 0;
 	bool over = false;
-	int err = hist && f ? protect_rebuild(r->side[SAFE], &first, &done, &over)
+	int err = hist && f ? protect_rebuild(r->side[MIRROR], &first, &done, &over)
 			    : bench_fail("out of memory");
 
 	if (!err)
-		err = protect_pace(r->side[SAFE], 0);
+		err = protect_pace(r->side[MIRROR], 0);
 	while (!err && !over && clock_now_ns() < until && !bench_interrupted()) {
 		struct bench_run run = { .hist = hist };
 
-		err = protect_run(r->side[SAFE], PROTECT_READ_RANDOM, 0.05, &run, NULL) ||
-		      protect_rebuild(r->side[SAFE], &left, &done, &over);
+		err = protect_run(r->side[MIRROR], PROTECT_READ_RANDOM, 0.05, &run, NULL) ||
+		      protect_rebuild(r->side[MIRROR], &left, &done, &over);
 		all.ops += run.ops;
 		all.ns += run.ns;
 	}
@@ -225,11 +212,10 @@ static int rebuild(struct rig *r)
 		err = bench_fail("the rebuild is not over: %llu bytes are left",
 				 (unsigned long long)left);
 	if (!err) {
-		figure_of(r, &f[0], "Rebuild", "copied, beside random reads", how(r, SAFE), "B/s");
+		figure_of(r, &f[0], "Rebuild", "copied, beside random reads", "mirror", "B/s");
 		add(&f[0], (double)first * 1e9 / (double)(clock_now_ns() - began));
 		show(r, &f[0], NULL);
-		figure_of(r, &f[1], "Rebuild", "4 KiB random reads meanwhile", how(r, SAFE),
-			  "reads/s");
+		figure_of(r, &f[1], "Rebuild", "4 KiB random reads meanwhile", "mirror", "reads/s");
 		add(&f[1], (double)all.ops * 1e9 / (double)max_u64(all.ns, 1));
 		show(r, &f[1], hist);
 	}
@@ -248,7 +234,7 @@ static int on_fresh(struct rig *r, int (*measure)(struct rig *r))
 	int err = 0;
 
 	for (uint32_t i = 0; i < SIDES && !err; i++)
-		err = protect_open(&r->side[i], &r->conf, how(r, i));
+		err = protect_open(&r->side[i], &r->conf, side_name[i]);
 	err = err || measure(r);
 	for (uint32_t i = 0; i < SIDES; i++) {
 		err |= protect_close(r->side[i]);
@@ -273,8 +259,7 @@ int command_protect(int argc, char **argv)
 				   .drive_bytes = 2ull << 30,
 				   .file_bytes = 512u << 20,
 				   .seconds = 1,
-				   .runs = 5,
-				   .how = "mirror" } };
+				   .runs = 5 } };
 	struct figure_head head;
 	size_t at = 0;
 

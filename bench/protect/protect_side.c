@@ -17,16 +17,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define PIECE      (1u << 20)
 #define FILES      64u /* a request */
 #define DEPTH      32u /* of random reads; of all else DEPTH_MORE */
 #define DEPTH_MORE 8u
 #define LOST_IN_S  30
-
-#define FOLDED_IN_S  120
-#define FOLDED_LOOKS 10 /* that find no new parity */
 
 struct names {
 	char path[FILES][40];
@@ -44,7 +40,6 @@ struct protect_side {
 	enum protect_load now;
 	uint64_t next; /* piece of the file, or name */
 	bool fills;    /* the file is written once, to its end */
-	bool folds;    /* pairs become folds in the background */
 	uint64_t at[DEPTH];
 	struct names *names; /* of each slot */
 	uint32_t directory;
@@ -208,26 +203,6 @@ static int written(struct protect_side *s, struct written *out)
 	return 0;
 }
 
-/* Folds (wekactl protect K+1) are made in the background: returns when no more are. */
-static int settle(struct protect_side *s)
-{
-	const uint64_t until = clock_now_ns() + FOLDED_IN_S * NS_PER_S;
-	uint64_t was = UINT64_MAX, now = 0;
-	uint32_t same = 0;
-	char *text;
-
-	while (same < FOLDED_LOOKS && clock_now_ns() < until && !bench_interrupted()) {
-		if (look(s, &text))
-			return 1;
-		now = bench_field(text, "\"parity_blocks\":");
-		free(text);
-		same = now == was ? same + 1 : 0;
-		was = now;
-		(void)nanosleep(&(struct timespec){ .tv_nsec = 50 * NS_PER_MS }, NULL);
-	}
-	return same < FOLDED_LOOKS ? bench_fail("folds are still being made") : 0;
-}
-
 static int end_directory(struct protect_side *s)
 {
 	char path[32];
@@ -248,7 +223,6 @@ static int begin_directory(struct protect_side *s)
 int protect_run(struct protect_side *s, enum protect_load load, double seconds,
 		struct bench_run *run, double *amplification)
 {
-	const bool writes = load == PROTECT_WRITE || load == PROTECT_CREATE;
 	struct written before = { 0 }, after = { 0 };
 	int err;
 
@@ -257,7 +231,7 @@ int protect_run(struct protect_side *s, enum protect_load load, double seconds,
 	if (load == PROTECT_CREATE && begin_directory(s))
 		return 1;
 	err = written(s, &before) || bench_load_run(s->load[load], seconds, run) ||
-	      (s->folds && writes && settle(s)) || written(s, &after);
+	      written(s, &after);
 	if (load == PROTECT_CREATE)
 		err |= end_directory(s);
 	if (amplification)
@@ -304,14 +278,13 @@ int protect_open(struct protect_side **out, const struct protect_conf *conf, con
 		.core_client = -1,
 		.core_appliance = -1,
 	};
-	s->folds = strchr(how, '+') != NULL;
 	s->bytes = align_down(conf->file_bytes, PIECE);
 	rand_seed(&s->rand, 1);
 	for (uint32_t i = 0; i < PROTECT_LOADS; i++)
 		o.pool_bytes += loads[i].depth * (loads[i].window_bytes + (64u << 10));
 	if (bench_env_open(&s->env, &s->conf) || bench_env_connect(s->env, 0, &o, &s->client))
 		return 1;
-	return open_loads(s) || make_file(s) || (s->folds && settle(s));
+	return open_loads(s) || make_file(s);
 }
 
 int protect_close(struct protect_side *s)

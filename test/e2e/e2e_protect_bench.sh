@@ -33,8 +33,6 @@ is "all figures, and twice the bytes for two copies" 18 "$(figures)"
 if [ "${TEST_LENGTH:-long}" != short ]; then
 	check "on files of a directory" protect --dir "$DIR"
 	is "nothing is left there" "$before" "$(left)"
-	check "with folds" protect --protect 3+1 --drives 5
-	check "whose figures say so" grep -q '"target": *"3+1, a drive lost"' "$DIR/figures"
 fi
 refuses "a directory that is none" "No such file or directory" "$BIN/weka-bench" protect --dir "$DIR/nowhere"
 finish
