@@ -407,7 +407,7 @@ struct meta_statfs {
 	uint64_t zones_collected;
 	uint64_t wear_least, wear_most; /* uses of the zones used least and most, since format */
 	uint64_t bad_blocks;            /* of files, rotten: found so often by collection */
-	uint64_t told_blocks, told_failures; /* since mount: that drives need not keep any more */
+	uint64_t deallocated_blocks, deallocate_failures; /* since mount */
 	/* now; kept zones are never for files: log, reserve, spare; zone_blocks: with its header */
 	uint64_t live_blocks, live_pages, log_zones, kept_zones, zone_blocks;
 	uint64_t lone_blocks, converts, fold, folded_blocks, parity_blocks;

@@ -129,7 +129,7 @@ enum meta__io_kind {                      /* owner: meta_io_done() returns it th
 		     META__IO_CHECK,      /* meta_check.c                           */
 		     META__IO_GC,         /* meta_gc_move.c                         */
 		     META__IO_FOLD,       /* meta_folder.c                          */
-		     META__IO_TELL,       /* meta_tell.c                            */
+		     META__IO_DEALLOCATE, /* meta_deallocate.c                      */
 };
 
 struct meta__io {
@@ -694,16 +694,16 @@ enum {
 	META__OP_GC_FIND,            /* meta_gc_find.c                                */
 	META__OP_GC_LOOK,            /* meta_gc_move.c                                */
 	META__OP_GC_MOVE,
-	META__OP_PASS,  /* meta_pass.c                                   */
-	META__OP_TWICE, /* meta_check_twice.c                            */
+	META__OP_TOTALS_UP, /* meta_totals_up.c                               */
+	META__OP_DUPLICATE, /* meta_check_duplicate.c                            */
 };
 void meta__collect_op_done(struct meta *m, struct meta_op *op);
 /* The page at baddr, if it was just read to be collected; for now.  NULL: it was not. */
 const void *meta__collect_page(const struct meta *m, uint64_t baddr);
 void meta__boot_op_done(struct meta *m, struct meta_op *op);
 void meta__gc_op_done(struct meta *m, struct meta_op *op);
-void meta__pass_op_done(struct meta *m, struct meta_op *op);
-void meta__twice_op_done(struct meta *m, struct meta_op *op);
+void meta__totals_up_op_done(struct meta *m, struct meta_op *op);
+void meta__duplicate_op_done(struct meta *m, struct meta_op *op);
 int meta__plan_mkroot(struct meta *m, struct meta_op *op); /* meta_dir.c: directory 1 */
 int meta__plan_replay(struct meta *m, struct meta_op *op); /* meta_replay.c */
 /* meta_orphan.c: replay is over; any shard may hold ORPHAN records. */
@@ -714,9 +714,9 @@ int meta__plan_touch(struct meta *m, struct meta_op *op);
 int meta__plan_gc_find(struct meta *m, struct meta_op *op); /* meta_gc_find.c */
 int meta__plan_gc_look(struct meta *m, struct meta_op *op); /* meta_gc_move.c */
 int meta__plan_gc_move(struct meta *m, struct meta_op *op);
-int meta__plan_pass(struct meta *m, struct meta_op *op); /* meta_pass.c */
-/* meta_spread_twice.c */
-int meta__plan_twice(struct meta *m, struct meta_op *op);
+int meta__plan_totals_up(struct meta *m, struct meta_op *op); /* meta_totals_up.c */
+/* meta_spread_duplicate.c */
+int meta__plan_duplicate(struct meta *m, struct meta_op *op);
 bool meta__ops_stalled(const struct meta *m); /* some wait for room */
 /* A reader's plan.  False: it saw too little for one. */
 must_check bool meta__op_try(struct meta *m, struct meta_op *op);

@@ -22,24 +22,24 @@ union meta_op_keeps {
 		bool over;      /* the shard has no more */
 		bool under_way; /* else it is free for another */
 	} orphan;
-	struct {               /* meta_pass.c */
+	struct {               /* meta_totals_up.c */
 		uint64_t from; /* the directory to look from; after the plan, where to continue */
 		uint32_t shard;
 		bool over, under_way; /* as an orphan's                             */
 		bool next_round;      /* some are of the next round                 */
 		bool passes;          /* the directory at `from` is passed up       */
-	} pass;
+	} totals_up;
 	struct { /* meta_touch.c: a page, if it is still there */
 		uint64_t baddr;
 		uint64_t first[3]; /* its first key */
 		uint32_t shard, level;
 	} touch;
-	struct { /* meta_spread_twice.c */
+	struct { /* meta_spread_duplicate.c */
 		uint64_t dir;
 		uint64_t key[3]; /* to continue from */
 		bool over;       /* the directory has no more names           */
 		bool found;      /* the name in inline_buf is in a part, too  */
-	} twice;
+	} duplicate;
 	struct {                 /* meta_gc_find.c */
 		uint64_t key[3]; /* to continue from */
 		bool over;       /* the shard is      */

@@ -173,7 +173,7 @@ int meta__reader_next(struct meta__record_reader *r, struct meta__part *part,
  *   FREE --> OPENING --> READY --> OPEN --> CLOSED --> EMPTY --> FROZEN --> LEAVING --> FREE
  *       header      durable   filled    full   nothing   freeze    rooted     older
  *       written                                 alive                         reads ended
- *   FREE --> TELLING --> FREE          meta_tell.c
+ *   FREE --> DEALLOCATING --> FREE     meta_deallocate.c
  */
 enum meta__zone_state {
 	ZONE_FREE,
@@ -184,9 +184,9 @@ enum meta__zone_state {
 	ZONE_EMPTY,
 	ZONE_FROZEN,
 	ZONE_LEAVING,
-	ZONE_TELLING, /* its drive is being told that it is empty */
-	ZONE_MENDING, /* free, and its header is being written as it was */
-	ZONE_GONE,    /* its drive is: for ever */
+	ZONE_DEALLOCATING, /* its drive is being told that it is empty */
+	ZONE_MENDING,      /* free, and its header is being written as it was */
+	ZONE_GONE,         /* its drive is: for ever */
 };
 
 struct meta__zone {
@@ -248,7 +248,7 @@ struct meta__zone_io {
 };
 
 /* Deallocation state of one drive. */
-struct meta__tell {
+struct meta__deallocation {
 	struct meta__io x;
 	uint32_t zone; /* that it is being told of; META__ZONE_NONE: none */
 	uint32_t at;   /* of its blocks: the next                         */
@@ -269,9 +269,9 @@ struct meta__zones {
 	struct list fresh[META_DRIVES_MAX]; /* free zones, to be deallocated */
 	uint32_t free_count[META_DRIVES_MAX];
 	uint32_t free_total;
-	struct meta__tell tell[META_DRIVES_MAX];
-	uint32_t telling; /* zones */
-	uint64_t told_blocks, told_failures;
+	struct meta__deallocation deallocation[META_DRIVES_MAX];
+	uint32_t deallocating; /* zones */
+	uint64_t deallocated_blocks, deallocate_failures;
 	struct list empty, frozen, leaving;
 	uint32_t coming;      /* zones in empty and frozen: free after a checkpoint */
 	uint32_t coming_data; /* of data, in empty: the next checkpoint frees them */
@@ -408,15 +408,15 @@ uint32_t meta__mark_drive(const struct meta *m, uint32_t zone);
 /* Ends the write of a header.  Returns true if it was for a mark. */
 bool meta__mark_done(struct meta *m, uint32_t zone, bool durable);
 
-/* ---- meta_tell.c --------------------------------------------------------- */
+/* ---- meta_deallocate.c --------------------------------------------------------- */
 
-void meta__tell_init(struct meta *m);
-bool meta__tell_wanted(const struct meta *m, uint32_t drive); /* when a zone of it is free */
-void meta__tell_forget(struct meta *m, uint32_t drive);       /* those of it need not be told */
-void meta__tell_turn(struct meta *m);
-void meta__tell_io_done(struct meta *m, struct meta__io *x);
-bool meta__tell_idle(const struct meta *m);
-void meta__tell_stat(const struct meta *m, struct meta_statfs *out);
+void meta__deallocate_init(struct meta *m);
+bool meta__deallocate_wanted(const struct meta *m, uint32_t drive); /* when a zone of it is free */
+void meta__deallocate_forget(struct meta *m, uint32_t drive); /* those of it need not be told */
+void meta__deallocate_turn(struct meta *m);
+void meta__deallocate_io_done(struct meta *m, struct meta__io *x);
+bool meta__deallocate_idle(const struct meta *m);
+void meta__deallocate_stat(const struct meta *m, struct meta_statfs *out);
 
 /* ---- meta_log.c ------------------------------------------------------------ */
 

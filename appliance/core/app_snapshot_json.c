@@ -198,8 +198,9 @@ static void put_store(struct text *t, const struct app_snapshot *snap)
 	    (unsigned long long)s->data_blocks, (unsigned long long)s->page_blocks,
 	    (unsigned long long)s->moved_blocks, (unsigned long long)s->zones_collected,
 	    (unsigned long long)s->bad_blocks, (unsigned long long)s->wear_least,
-	    (unsigned long long)s->wear_most, (unsigned long long)s->told_blocks * BLOCK_SIZE,
-	    (unsigned long long)s->told_failures);
+	    (unsigned long long)s->wear_most,
+	    (unsigned long long)s->deallocated_blocks * BLOCK_SIZE,
+	    (unsigned long long)s->deallocate_failures);
 }
 
 static void put_scrub(struct text *t, const struct app_snapshot *snap, uint32_t show)

@@ -84,9 +84,9 @@ const struct http__family http__families[] = {
 	{ "collection_unmovable_blocks", "Damaged blocks that keep their zones.",
 	  AT(statfs.bad_blocks), 1 },
 	{ "deallocated_bytes_total", "Bytes that drives were told they need not keep.",
-	  AT(statfs.told_blocks), BLOCK_SIZE },
-	{ "deallocate_failures_total", "Deallocate commands that failed.", AT(statfs.told_failures),
-	  1 },
+	  AT(statfs.deallocated_blocks), BLOCK_SIZE },
+	{ "deallocate_failures_total", "Deallocate commands that failed.",
+	  AT(statfs.deallocate_failures), 1 },
 	/* scrub, damage */
 	{ "scrub_limit_bytes_per_second", "Rate of the scrub; 0: it is off.", AT(sum.scrub_rate),
 	  1 },

@@ -134,7 +134,7 @@ static void check_name(struct meta *m, const struct meta_key *key, const void *v
 	if (!c->in_dir || c->dir != dir)
 		meta__problem(m, "directory %llx has a name and no record",
 			      (unsigned long long)dir);
-	if (meta__check_is_twice(c, key, &n))
+	if (meta__check_is_duplicate(c, key, &n))
 		meta__problem(m, "directory %llx has a name twice: %.*s", (unsigned long long)dir,
 			      (int)n.len, n.bytes);
 	c->dir_names++;
@@ -597,7 +597,7 @@ static int shards_end(struct meta *m)
 			meta__problem(m, "records do not add up, of what is not there");
 	}
 	if (!left) {
-		c->stage = meta__check_twice;
+		c->stage = meta__check_duplicates;
 		return 0;
 	}
 	ASSERT(c->pass < PASS_NAME);
@@ -663,7 +663,7 @@ static void walk_begin(struct meta *m)
 	const struct meta__geo *g = &m->zones->geo;
 
 	ASSERT(c->out);
-	meta__twice_forget(c);
+	meta__duplicate_forget(c);
 	c->state = state_now(m);
 	c->pass = c->shard = 0;
 	c->walking = c->in_dir = c->in_inode = c->root_seen = false;
@@ -697,8 +697,8 @@ static void forget(struct meta__checker *c)
 	free(c->zone_counted);
 	free(c->zone_total);
 	free(c->bucket);
-	if (!c->twice.busy) /* else the store has failed, and its end is near */
-		meta__twice_forget(c);
+	if (!c->duplicate.busy) /* else the store has failed, and its end is near */
+		meta__duplicate_forget(c);
 	c->used = NULL;
 	c->zone_record = c->zone_counted = c->zone_total = NULL;
 	c->bucket = NULL;
@@ -712,7 +712,7 @@ void meta_check_start(struct meta *m, struct meta_check *out)
 	const struct meta__geo *g = &m->zones->geo;
 
 	ASSERT(m->mounted);
-	ASSERT(!c->stage && !c->twice.busy);
+	ASSERT(!c->stage && !c->duplicate.busy);
 	*c = (struct meta__checker){ .out = out, .status = -EAGAIN, .stage = settle };
 	m->checking = true;
 	memset(out, 0, sizeof(*out));

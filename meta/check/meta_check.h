@@ -24,8 +24,8 @@ enum sum {
 	SUMS
 };
 
-/* meta_check_twice.c */
-struct meta__twice {
+/* meta_check_duplicate.c */
+struct meta__duplicate {
 	uint64_t *dir; /* those that are spread */
 	size_t count, room, at;
 	bool lost, busy; /* no memory for one; op is under way */
@@ -66,7 +66,7 @@ struct meta__checker {
 	struct meta_key name_key; /* of the last name, and that name */
 	char name[META_NAME_MAX];
 	uint32_t name_len;
-	struct meta__twice twice;
+	struct meta__duplicate duplicate;
 };
 
 __attribute__((format(printf, 2, 3))) void meta__problem(struct meta *m, const char *fmt, ...);
@@ -90,15 +90,15 @@ void meta__check_totals(struct meta *m, const struct meta_key *key, const void *
 void meta__check_links(struct meta *m, const struct meta_key *key, const void *value, uint32_t len);
 void meta__check_pending(struct meta *m, const struct meta_key *key, uint32_t len);
 
-/* ---- meta_check_twice.c ----------------------------------------------------------------- */
+/* ---- meta_check_duplicate.c ----------------------------------------------------------------- */
 
 /* Is this name the one before it, once more? */
-bool meta__check_is_twice(struct meta__checker *c, const struct meta_key *key,
-			  const struct meta__name *n);
+bool meta__check_is_duplicate(struct meta__checker *c, const struct meta_key *key,
+			      const struct meta__name *n);
 /* A directory that is spread. */
-void meta__twice_remember(struct meta__checker *c, uint64_t dir);
-void meta__twice_forget(struct meta__checker *c);
+void meta__duplicate_remember(struct meta__checker *c, uint64_t dir);
+void meta__duplicate_forget(struct meta__checker *c);
 /* A stage: is a name of those in a part as well? */
-int meta__check_twice(struct meta *m);
+int meta__check_duplicates(struct meta *m);
 
 #endif

@@ -157,7 +157,7 @@ void meta__check_parts(struct meta *m)
 			      meta__is_part(c->dir) ? "part of a directory" : "directory",
 			      (unsigned long long)c->dir);
 	if (d->spread)
-		meta__twice_remember(c, c->dir);
+		meta__duplicate_remember(c, c->dir);
 	if (!meta__is_part(c->dir) && !d->spread && d->resets)
 		meta__problem(m, "directory %llx is not spread, and says how often it was set",
 			      (unsigned long long)c->dir);

@@ -58,7 +58,7 @@ static void next_zone(struct meta_scrub *s)
 
 static bool is_settled(const struct meta__zone *at)
 {
-	return !at->mending && at->state != ZONE_OPENING && at->state != ZONE_TELLING &&
+	return !at->mending && at->state != ZONE_OPENING && at->state != ZONE_DEALLOCATING &&
 	       at->state != ZONE_GONE;
 }
 

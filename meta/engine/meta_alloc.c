@@ -318,7 +318,7 @@ void meta__statfs_space(const struct meta *m, struct meta_statfs *out)
 	out->fold = m->fold;
 	out->folded_blocks = z->folded * a_zone;
 	out->parity_blocks = z->parity_blocks;
-	meta__tell_stat(m, out);
+	meta__deallocate_stat(m, out);
 	ASSERT(out->zones_free <= out->zones_total);
 	ASSERT(out->blocks_free <= out->blocks_total);
 }

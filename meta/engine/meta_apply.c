@@ -204,7 +204,7 @@ static bool is_receipt(struct meta *m, const struct meta__mut *mut, uint64_t seq
 static void note(struct meta *m, const struct meta__mut *mut, uint64_t seq)
 {
 	DASSERT(meta__key_class(&mut->key) != META__CLASS_ZONE); /* meta_fresh.h (4) */
-	if (m->tx->op->type == (enum meta_op_type)META__OP_PASS)
+	if (m->tx->op->type == (enum meta_op_type)META__OP_TOTALS_UP)
 		return;
 	meta__fresh_note(m, mut->shard, &mut->key, seq);
 }

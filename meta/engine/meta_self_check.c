@@ -82,7 +82,7 @@ void meta__zones_check(const struct meta *m)
 {
 	const struct meta__zones *z = m->zones;
 	struct zone_sums sum = { 0 };
-	uint32_t telling = 0;
+	uint32_t deallocating = 0;
 
 	if (!z->counted)
 		return;
@@ -90,11 +90,12 @@ void meta__zones_check(const struct meta *m)
 		zone_check(m, i, &sum);
 	for (uint32_t d = 0; d < z->geo.ndrives; d++) {
 		free_check(m, d);
-		telling += z->tell[d].zone != META__ZONE_NONE;
+		deallocating += z->deallocation[d].zone != META__ZONE_NONE;
 		if (meta__drive_serves(m, d))
-			sum.free_total += z->free_count[d] + (z->tell[d].zone != META__ZONE_NONE);
+			sum.free_total +=
+				z->free_count[d] + (z->deallocation[d].zone != META__ZONE_NONE);
 	}
-	ASSERT(telling == z->telling); /* meta_tell.c (5) */
+	ASSERT(deallocating == z->deallocating); /* meta_deallocate.c (5) */
 	supplies_check(m);
 	ASSERT(sum.promised == z->promised);
 	ASSERT(sum.free_total == z->free_total); /* meta_zone.c (5) */

@@ -3,7 +3,7 @@
  * Zones: the use of each, and when it may be reused.
  *
  *   FREE --> OPENING --> READY --> OPEN --> CLOSED --> EMPTY --> FROZEN --> LEAVING --> FREE
- *   FREE --> TELLING --> FREE          meta_tell.c
+ *   FREE --> DEALLOCATING --> FREE     meta_deallocate.c
  *
  * A block that dies is dead in the tree at once, in the root only after the next checkpoint, and
  * for an earlier reader only when that reader has ended.  So a zone whose last block has died waits
@@ -17,7 +17,7 @@
  *  (4) A log zone is not part of this: it is free when the log says that roots cover it.
  *  (5) free_total counts zones that may be opened, not free zones on a drive that is being drained,
  *      and not a zone with a copy of the roots, which stays until they are elsewhere.  A zone that
- *      is being deallocated (TELLING) counts, and is free when its drive has answered.
+ *      is being deallocated (DEALLOCATING) counts, and is free when its drive has answered.
  *  (6) The log's zones come in pairs of the same order, on two drives, if there is room on two.
  *  (7) No zone of a dead drive is opened.  If the drive died while a header was being written, the
  *      zone becomes ready without that header: a supply drops it at once, and the log uses the
@@ -129,8 +129,9 @@ static void freed(struct meta *m, uint32_t zone)
 	if (is_late(m, zone))
 		return;
 	set_free_in(m, zone,
-		    meta__tell_wanted(m, drive) && !meta__zone_at(m, zone)->bare ? &z->fresh[drive]
-										 : &z->free[drive]);
+		    meta__deallocate_wanted(m, drive) && !meta__zone_at(m, zone)->bare
+			    ? &z->fresh[drive]
+			    : &z->free[drive]);
 }
 
 /* It was in use: its drive may be told.  So may that of its twin.  With the first zone of a fold
@@ -206,7 +207,7 @@ int meta__zones_setup(struct meta *m, const struct meta__geo *geo)
 	list_init(&z->empty);
 	list_init(&z->frozen);
 	list_init(&z->leaving);
-	meta__tell_init(m);
+	meta__deallocate_init(m);
 	for (uint32_t d = 0; d < geo->ndrives; d++) {
 		list_init(&z->free[d]);
 		z->free_count[d] = 0;
@@ -282,7 +283,8 @@ void meta__drive_state_set(struct meta *m, uint32_t drive, enum meta__drive_stat
 	struct meta__zones *z = m->zones;
 	const uint32_t first = z->geo.zone_base[drive], count = z->geo.zone_count[drive];
 	const bool served = meta__drive_serves(m, drive);
-	const uint32_t free_now = z->free_count[drive] + (z->tell[drive].zone != META__ZONE_NONE);
+	const uint32_t free_now =
+		z->free_count[drive] + (z->deallocation[drive].zone != META__ZONE_NONE);
 	uint32_t coming = 0;
 
 	ASSERT(drive < z->geo.ndrives);
@@ -307,7 +309,7 @@ void meta__drive_state_set(struct meta *m, uint32_t drive, enum meta__drive_stat
 		return;
 	ASSERT(z->free_count[drive] == count);
 	z->gone |= 1ull << drive;
-	meta__tell_forget(m, drive);
+	meta__deallocate_forget(m, drive);
 	while (list_pop_front(&z->free[drive]))
 		;
 	z->free_count[drive] = 0;

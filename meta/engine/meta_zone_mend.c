@@ -2,8 +2,8 @@
 /*
  * Repairs the header of a zone, with its present content, while the store serves.
  *
- *   any but OPENING, TELLING: a copy is damaged --> written by FUA --> the other one --> as before
- *                             if it is free: out of the list of free zones meanwhile
+ *   any but OPENING, DEALLOCATING: a copy is damaged --> written by FUA --> the other one -->
+ *       as before; if it is free: out of the list of free zones meanwhile
  *
  *  (1) Only one copy of a header is written at a time, by one writer: a zone is not free, and so is
  *      not opened, while its header is being written.
@@ -102,7 +102,7 @@ static bool begin(struct meta *m, const struct meta__zone_seen *head, uint32_t c
 	if (meta__may_lose(m) && !meta__drive_reads(m, drive))
 		return false;
 	if (m->failed || !io || at->mending || at->state == ZONE_OPENING ||
-	    at->state == ZONE_TELLING || at->state == ZONE_GONE ||
+	    at->state == ZONE_DEALLOCATING || at->state == ZONE_GONE ||
 	    meta__drain_empty(m, drive)) /* (5) */
 		return false;
 	if (at->state == ZONE_FREE) /* (1) */

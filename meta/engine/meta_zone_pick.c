@@ -153,7 +153,7 @@ static int log_open(struct meta *m)
 	uint32_t second;
 
 	if (first == META__ZONE_NONE)
-		return z->telling ? -EAGAIN : -ENOSPC;
+		return z->deallocating ? -EAGAIN : -ENOSPC;
 	if (meta__zone_ios_idle(z) < META__LOG_COPIES)
 		return -EAGAIN;
 	ASSERT(meta__zone_open(m, first, META__ZONE_LOG));

@@ -534,8 +534,9 @@ static uint32_t drive_of_take(const struct meta *m, uint32_t take)
 }
 
 /* Picks a zone on another drive than the other copy of this piece.  If no such drive has a free
- * zone, but one soon answers a deallocate command (meta_tell.c), it picks none yet.  Otherwise it
- * picks a zone on the other copy's drive, but only if this copy's drive leaves the store. */
+ * zone, but one soon answers a deallocate command (meta_deallocate.c), it picks none yet.
+ * Otherwise it picks a zone on the other copy's drive, but only if this copy's drive leaves the
+ * store. */
 static uint32_t zone_for_roots(const struct meta *m, uint32_t copy, uint32_t piece, uint32_t drive)
 {
 	const struct meta__zones *z = m->zones;
@@ -551,7 +552,7 @@ static uint32_t zone_for_roots(const struct meta *m, uint32_t copy, uint32_t pie
 		for (uint32_t d = 0; d < z->geo.ndrives; d++) {
 			if (!meta__drive_serves(m, d) || (!pass && d == other))
 				continue;
-			soon |= z->tell[d].zone != META__ZONE_NONE;
+			soon |= z->deallocation[d].zone != META__ZONE_NONE;
 			if (z->free_count[d] &&
 			    (best == META_DRIVES_MAX || z->free_count[d] > z->free_count[best]))
 				best = d;

@@ -363,7 +363,7 @@ must_check int meta__owe_below(struct meta *m, uint64_t dir, const struct meta__
 			       bool minus);
 must_check int meta__pending_del(struct meta *m, uint64_t dir, struct meta__dir *d);
 
-/* ---- meta_pass.c ---------------------------------------------------------------------- */
+/* ---- meta_totals_up.c ---------------------------------------------------------------------- */
 
 /* A bounded step of passing up; true: there is more to do at once. */
 bool meta__totals_turn(struct meta *m);

@@ -20,7 +20,7 @@
  *      root passes nothing up.  A GOING directory no longer does.
  *  (4) All sums are modulo 2^64 [test_meta_check:sums_of_a_directory].
  *
- * meta_pass.c passes them up.
+ * meta_totals_up.c passes them up.
  */
 #include "meta/plans/meta_plan.h"
 

@@ -245,8 +245,8 @@ void meta_io_done(struct meta *m, struct meta_io *io)
 	case META__IO_FOLD:
 		meta__folder_io_done(m, x);
 		return;
-	case META__IO_TELL:
-		meta__tell_io_done(m, x);
+	case META__IO_DEALLOCATE:
+		meta__deallocate_io_done(m, x);
 		return;
 	}
 	UNREACHABLE();
@@ -267,7 +267,7 @@ static bool is_rooted(const struct meta *m)
 static bool is_settled(const struct meta *m)
 {
 	return is_rooted(m) && meta__log_quiet(m) && meta__gc_idle(m) && meta__collect_idle(m) &&
-	       meta__tell_idle(m) && meta__folder_idle(m) && !m->boot->adding;
+	       meta__deallocate_idle(m) && meta__folder_idle(m) && !m->boot->adding;
 }
 
 void meta_stop_start(struct meta *m)
@@ -339,7 +339,7 @@ bool meta_turn(struct meta *m)
 	more |= meta__ckpt_turn(m);
 	more |= meta__log_turn(m); /* (2); operations that waited for room may run again */
 	meta__zone_turn(m);
-	meta__tell_turn(m); /* after all that wanted a zone in this turn */
+	meta__deallocate_turn(m); /* after all that wanted a zone in this turn */
 	if (unlikely(m->share)) {
 		more |= meta__lend_turn(m);
 		more |= meta__share_more(m);

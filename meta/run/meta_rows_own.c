@@ -14,8 +14,8 @@ static const struct meta__op_row own[] = {
 	OWN(GC_FIND, meta__plan_gc_find, meta__gc_op_done),
 	OWN(GC_LOOK, meta__plan_gc_look, meta__gc_op_done),
 	OWN(GC_MOVE, meta__plan_gc_move, meta__gc_op_done),
-	OWN(PASS, meta__plan_pass, meta__pass_op_done),
-	OWN(TWICE, meta__plan_twice, meta__twice_op_done),
+	OWN(TOTALS_UP, meta__plan_totals_up, meta__totals_up_op_done),
+	OWN(DUPLICATE, meta__plan_duplicate, meta__duplicate_op_done),
 };
 
 const struct meta__op_rows meta__op_rows = { .user = meta__user_rows, .own = own };

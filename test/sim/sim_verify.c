@@ -364,7 +364,7 @@ bool sim_heads_hold(struct sim_world *w, const struct meta *m)
 		uint64_t baddr = meta__geo_zone_head(g, i / 2, i & 1);
 		struct meta__zone_seen seen;
 
-		if (zone->state == ZONE_FREE || zone->state == ZONE_TELLING || zone->mending ||
+		if (zone->state == ZONE_FREE || zone->state == ZONE_DEALLOCATING || zone->mending ||
 		    zone->state == ZONE_OPENING)
 			continue;
 		if (meta__zone_parse(block_at(w, baddr), m->uuid, i / 2, &seen) ||

@@ -596,9 +596,10 @@ static const struct meta__op_row own_rows[] = {
 	[META__OP_TOUCH - META__OP_FREE_ORPHAN] = { .plan = plan_touch, .done = own_op_done },
 	[META__OP_MKROOT -
 		META__OP_FREE_ORPHAN] = { .plan = meta__plan_mkroot, .done = own_op_done },
-	[META__OP_PASS -
-		META__OP_FREE_ORPHAN] = { .plan = meta__plan_pass, .done = meta__pass_op_done },
-	[META__OP_TWICE - META__OP_FREE_ORPHAN] = { .plan = meta__plan_twice, .done = own_op_done },
+	[META__OP_TOTALS_UP - META__OP_FREE_ORPHAN] = { .plan = meta__plan_totals_up,
+							.done = meta__totals_up_op_done },
+	[META__OP_DUPLICATE -
+		META__OP_FREE_ORPHAN] = { .plan = meta__plan_duplicate, .done = own_op_done },
 };
 
 static const struct meta__op_rows fake_rows = { .user = meta__user_rows, .own = own_rows };

@@ -514,7 +514,7 @@ Test(meta_tx, who_looks_does_not_wait_for_totals_that_are_passed_up)
 	const uint64_t change = op.seen_seq;
 
 	begin();
-	op.type = (enum meta_op_type)META__OP_PASS;
+	op.type = (enum meta_op_type)META__OP_TOTALS_UP;
 	put(0, 1, "uno");
 	put(0, 2, "due");
 	apply_alone();

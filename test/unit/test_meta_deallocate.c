@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* Drives are told of zones that hold nothing: which, when, and that none is opened meanwhile. */
+/* Zones that hold nothing are deallocated: which, when, and that none is opened meanwhile. */
 #include "test/lib/meta_rig.h"
 
 #include <criterion/criterion.h>
@@ -32,7 +32,7 @@ static void store_end(void)
 	rig_end(&r);
 }
 
-TestSuite(meta_tell, .init = store, .fini = store_end, .timeout = 30);
+TestSuite(meta_deallocate, .init = store, .fini = store_end, .timeout = 30);
 
 /* A zone that is free now, as if it had been in use. */
 static uint32_t freed(uint32_t drive)
@@ -67,7 +67,7 @@ static struct meta_statfs told(void)
 {
 	struct meta_statfs out = { 0 };
 
-	meta__tell_stat(r.m, &out);
+	meta__deallocate_stat(r.m, &out);
 	return out;
 }
 
@@ -81,16 +81,16 @@ static uint32_t listed(const struct list *l)
 	return n;
 }
 
-Test(meta_tell, what_lies_between_the_headers_of_a_freed_zone_is_told_piece_by_piece)
+Test(meta_deallocate, what_lies_between_the_headers_of_a_freed_zone_is_told_piece_by_piece)
 {
 	const uint32_t zone = freed(0), count = z->free_count[0], total = z->free_total;
 	uint64_t at = META_BADDR_BLOCK(meta__geo_zone_baddr(&z->geo, zone)) + 1, end;
 	struct meta_io *io;
 
 	end = at + z->geo.zone_end - 1;
-	meta__tell_turn(r.m);
+	meta__deallocate_turn(r.m);
 	while ((io = wanted())) {
-		cr_assert_eq(z->zone[zone].state, ZONE_TELLING);
+		cr_assert_eq(z->zone[zone].state, ZONE_DEALLOCATING);
 		cr_assert_eq(z->free_count[0], count - 1);
 		cr_assert_eq(z->free_total, total, "it is free in a moment");
 		cr_assert_eq(io->drive, 0);
@@ -98,24 +98,24 @@ Test(meta_tell, what_lies_between_the_headers_of_a_freed_zone_is_told_piece_by_p
 		cr_assert(io->nblocks > 0 && io->nblocks <= PIECE);
 		at += io->nblocks;
 		cr_assert_leq(at, end);
-		meta__tell_turn(r.m); /* one at a time */
+		meta__deallocate_turn(r.m); /* one at a time */
 		answer(io, 0);
 	}
 	cr_assert_eq(at, end);
 	cr_assert_eq(z->zone[zone].state, ZONE_FREE);
 	cr_assert_eq(z->free_count[0], count);
-	cr_assert_eq(told().told_blocks, z->geo.zone_end - 1);
-	meta__tell_turn(r.m);
+	cr_assert_eq(told().deallocated_blocks, z->geo.zone_end - 1);
+	meta__deallocate_turn(r.m);
 	cr_assert_null(wanted(), "once");
 }
 
-Test(meta_tell, a_zone_that_is_told_is_not_opened_by_anybody_however_few_are_left)
+Test(meta_deallocate, a_zone_that_is_told_is_not_opened_by_anybody_however_few_are_left)
 {
 	const uint32_t zone = freed(0);
 	struct meta_io *io;
 	uint32_t next, log[2];
 
-	meta__tell_turn(r.m);
+	meta__deallocate_turn(r.m);
 	io = wanted();
 	cr_assert_not_null(io);
 	for (uint32_t d = 0; d < 2; d++)
@@ -135,18 +135,18 @@ Test(meta_tell, a_zone_that_is_told_is_not_opened_by_anybody_however_few_are_lef
 	cr_assert_eq(meta__zone_take_log(r.m, log), -ENOSPC);
 }
 
-Test(meta_tell, a_zone_that_is_opened_before_is_not_told)
+Test(meta_deallocate, a_zone_that_is_opened_before_is_not_told)
 {
 	uint32_t zone = freed(0), next;
 
 	while ((next = meta__zone_next(r.m, 0)) != zone)
 		meta__zone_use(r.m, next, META__ZONE_DATA);
 	meta__zone_use(r.m, zone, META__ZONE_DATA);
-	meta__tell_turn(r.m);
+	meta__deallocate_turn(r.m);
 	cr_assert_null(wanted());
 }
 
-Test(meta_tell, a_drive_that_refuses_is_not_asked_again_and_nothing_else_comes_of_it)
+Test(meta_deallocate, a_drive_that_refuses_is_not_asked_again_and_nothing_else_comes_of_it)
 {
 	uint32_t zone[3], count;
 
@@ -154,23 +154,23 @@ Test(meta_tell, a_drive_that_refuses_is_not_asked_again_and_nothing_else_comes_o
 		zone[i] = freed(0);
 	count = z->free_count[0];
 	cr_assert_eq(listed(&z->fresh[0]), 3);
-	meta__tell_turn(r.m);
+	meta__deallocate_turn(r.m);
 	answer(wanted(), -EOPNOTSUPP);
 	cr_assert_eq(listed(&z->fresh[0]), 0);
 	cr_assert_eq(listed(&z->free[0]), count);
 	for (uint32_t i = 0; i < 3; i++)
 		cr_assert_eq(z->zone[zone[i]].state, ZONE_FREE);
-	cr_assert_eq(told().told_failures, 1);
+	cr_assert_eq(told().deallocate_failures, 1);
 	(void)freed(0);
-	meta__tell_turn(r.m);
+	meta__deallocate_turn(r.m);
 	cr_assert_null(wanted());
 	cr_assert_eq(meta_health(r.m), 0);
 	(void)freed(1);
-	meta__tell_turn(r.m);
+	meta__deallocate_turn(r.m);
 	cr_assert_eq(wanted()->drive, 1, "the other one has refused nothing");
 }
 
-Test(meta_tell, none_is_taken_while_few_are_free)
+Test(meta_deallocate, none_is_taken_while_few_are_free)
 {
 	uint32_t next;
 
@@ -180,29 +180,30 @@ Test(meta_tell, none_is_taken_while_few_are_free)
 		meta__zone_use(r.m, next, META__ZONE_PAGE);
 	while (z->free_total > meta__zone_reserve(r.m, true) + 2)
 		meta__zone_use(r.m, meta__zone_next(r.m, 0), META__ZONE_PAGE);
-	meta__tell_turn(r.m);
+	meta__deallocate_turn(r.m);
 	cr_assert_null(wanted());
 }
 
-Test(meta_tell, a_drive_that_drains_or_has_gone_is_told_nothing_and_waits_for_what_it_was_told)
+Test(meta_deallocate,
+     a_drive_that_drains_or_has_gone_is_told_nothing_and_waits_for_what_it_was_told)
 {
 	struct meta_io *io;
 
 	(void)freed(1);
 	(void)freed(1);
-	meta__tell_turn(r.m);
+	meta__deallocate_turn(r.m);
 	io = wanted();
 	cr_assert_eq(io->drive, 1);
 	meta__drive_state_set(r.m, 1, DRIVE_DRAINS);
 	cr_assert_eq(z->free_total, z->free_count[0]);
 	cr_assert_not(meta__drain_empty(r.m, 1));
 	answer(io, 0);
-	cr_assert_eq(z->telling, 0, "it does not wait for the rest of the zone");
-	meta__tell_turn(r.m);
+	cr_assert_eq(z->deallocating, 0, "it does not wait for the rest of the zone");
+	meta__deallocate_turn(r.m);
 	cr_assert_null(wanted());
 	meta__drive_state_set(r.m, 1, DRIVE_SERVES);
 	cr_assert_eq(z->free_total, z->free_count[0] + z->free_count[1]);
-	meta__tell_turn(r.m);
+	meta__deallocate_turn(r.m);
 	cr_assert_eq(wanted()->drive, 1, "it serves again");
 }
 
@@ -225,7 +226,8 @@ static void come_and_go(uint32_t rounds)
 	}
 }
 
-Test(meta_tell, files_are_whole_through_mounts_and_power_cuts_with_garbage_wherever_nothing_lies)
+Test(meta_deallocate,
+     files_are_whole_through_mounts_and_power_cuts_with_garbage_wherever_nothing_lies)
 {
 	struct meta_check found;
 	uint64_t fill;
@@ -251,7 +253,7 @@ Test(meta_tell, files_are_whole_through_mounts_and_power_cuts_with_garbage_where
 	}
 }
 
-Test(meta_tell, a_store_whose_drives_cannot_is_as_it_was)
+Test(meta_deallocate, a_store_whose_drives_cannot_is_as_it_was)
 {
 	rig_end(&r);
 	rig_make(&r, 12, 2, 8u << 20, 4, true);
@@ -260,6 +262,6 @@ Test(meta_tell, a_store_whose_drives_cannot_is_as_it_was)
 	cr_assert_eq(rig_format(&r), 0);
 	come_and_go(200);
 	cr_assert_eq(r.deallocated, 2, "each was asked once");
-	cr_assert_eq(told().told_failures, 2);
-	cr_assert_eq(told().told_blocks, 0);
+	cr_assert_eq(told().deallocate_failures, 2);
+	cr_assert_eq(told().deallocated_blocks, 0);
 }

@@ -15,8 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool meta__check_is_twice(struct meta__checker *c, const struct meta_key *key,
-			  const struct meta__name *n)
+bool meta__check_is_duplicate(struct meta__checker *c, const struct meta_key *key,
+			      const struct meta__name *n)
 {
 	bool same = meta__key_dir(&c->name_key) == meta__key_dir(key) &&
 		    meta__key_hash(&c->name_key) == meta__key_hash(key) && c->name_len == n->len &&
@@ -30,9 +30,9 @@ bool meta__check_is_twice(struct meta__checker *c, const struct meta_key *key,
 	return same;
 }
 
-void meta__twice_remember(struct meta__checker *c, uint64_t dir)
+void meta__duplicate_remember(struct meta__checker *c, uint64_t dir)
 {
-	struct meta__twice *t = &c->twice;
+	struct meta__duplicate *t = &c->duplicate;
 	uint64_t *more;
 
 	ASSERT(t->count <= t->room);
@@ -49,18 +49,18 @@ void meta__twice_remember(struct meta__checker *c, uint64_t dir)
 	ASSERT(t->count <= t->room);
 }
 
-void meta__twice_forget(struct meta__checker *c)
+void meta__duplicate_forget(struct meta__checker *c)
 {
-	ASSERT(!c->twice.busy);
-	free(c->twice.dir);
-	c->twice = (struct meta__twice){ 0 };
+	ASSERT(!c->duplicate.busy);
+	free(c->duplicate.dir);
+	c->duplicate = (struct meta__duplicate){ 0 };
 }
 
-void meta__twice_op_done(struct meta *m, struct meta_op *op)
+void meta__duplicate_op_done(struct meta *m, struct meta_op *op)
 {
 	struct meta__checker *c = m->checker;
-	struct meta__twice *t = &c->twice;
-	const unsigned long long dir = op->keeps.twice.dir;
+	struct meta__duplicate *t = &c->duplicate;
+	const unsigned long long dir = op->keeps.duplicate.dir;
 
 	ASSERT(t->busy && op == &t->op);
 	t->busy = false;
@@ -69,18 +69,18 @@ void meta__twice_op_done(struct meta *m, struct meta_op *op)
 	if (op->status)
 		meta__problem(m, "directory %llx: its names cannot be looked for in its parts: %s",
 			      dir, strerror(-op->status));
-	else if (op->keeps.twice.found)
+	else if (op->keeps.duplicate.found)
 		meta__problem(m, "directory %llx has a name twice, in itself and in a part: %.*s",
 			      dir, (int)op->inline_len, c->name);
-	memcpy(&t->from, op->keeps.twice.key, sizeof(t->from));
-	t->begun = !op->status && !op->keeps.twice.over;
+	memcpy(&t->from, op->keeps.duplicate.key, sizeof(t->from));
+	t->begun = !op->status && !op->keeps.duplicate.over;
 	t->at += !t->begun;
 	ASSERT(t->at <= t->count);
 }
 
-int meta__check_twice(struct meta *m)
+int meta__check_duplicates(struct meta *m)
 {
-	struct meta__twice *t = &m->checker->twice;
+	struct meta__duplicate *t = &m->checker->duplicate;
 
 	ASSERT(t->at <= t->count);
 	if (t->busy)
@@ -89,14 +89,14 @@ int meta__check_twice(struct meta *m)
 		return -ENOMEM;
 	if (t->at == t->count)
 		return -EALREADY;
-	t->op = (struct meta_op){ .type = (enum meta_op_type)META__OP_TWICE };
+	t->op = (struct meta_op){ .type = (enum meta_op_type)META__OP_DUPLICATE };
 	if (!t->begun)
 		t->from = meta__key(t->dir[t->at], 0, META__CLASS_NAME, 0, META__KIND_NONE, 0);
-	t->op.keeps.twice.dir = t->dir[t->at];
-	memcpy(t->op.keeps.twice.key, &t->from, sizeof(t->from));
+	t->op.keeps.duplicate.dir = t->dir[t->at];
+	memcpy(t->op.keeps.duplicate.key, &t->from, sizeof(t->from));
 	t->op.inline_buf = m->checker->name;
 	t->busy = true;
 	if (meta_op_start(m, &t->op))
-		meta__twice_op_done(m, &t->op);
+		meta__duplicate_op_done(m, &t->op);
 	return 0;
 }

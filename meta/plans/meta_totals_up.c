@@ -42,33 +42,33 @@ static bool is_pending_key(const struct meta_key *key)
 	return meta__key_cmp(key, &is) == 0;
 }
 
-/* Finds the next directory to pass up, from keeps.pass.from on. */
+/* Finds the next directory to pass up, from keeps.totals_up.from on. */
 static int next_pending(struct meta *m, struct meta_op *op, uint64_t *dir)
 {
-	struct meta_key key = meta__pending_key(op->keeps.pass.from);
+	struct meta_key key = meta__pending_key(op->keeps.totals_up.from);
 	const struct meta_key last = meta__pending_key(META__MASK48);
 
-	DASSERT(op->keeps.pass.shard < m->nshards);
+	DASSERT(op->keeps.totals_up.shard < m->nshards);
 	for (uint32_t skips = 0; skips < SKIPS_MAX; skips++, key = meta__key_next(key)) {
 		const void *value;
 		uint32_t len;
 		le64 round;
-		int rc = meta__seek(m, op->keeps.pass.shard, &key, &last, &value, &len);
+		int rc = meta__seek(m, op->keeps.totals_up.shard, &key, &last, &value, &len);
 
-		op->keeps.pass.over = rc == -ENOENT || !is_pending_key(&key);
-		if (rc || op->keeps.pass.over)
+		op->keeps.totals_up.over = rc == -ENOENT || !is_pending_key(&key);
+		if (rc || op->keeps.totals_up.over)
 			return rc ? rc : -ENOENT;
 		*dir = meta__key_index(&key);
-		op->keeps.pass.from = *dir; /* a plan may run again */
-		if (len != sizeof(round) || meta__dir_shard(m, *dir) != op->keeps.pass.shard)
-			return meta__bad_record(m, "pending", op->keeps.pass.shard, &key);
+		op->keeps.totals_up.from = *dir; /* a plan may run again */
+		if (len != sizeof(round) || meta__dir_shard(m, *dir) != op->keeps.totals_up.shard)
+			return meta__bad_record(m, "pending", op->keeps.totals_up.shard, &key);
 		DASSERT(*dir <= META__MASK48);
 		memcpy(&round, value, sizeof(round));
-		op->keeps.pass.passes = le64_get(round) != m->ops->totals_round + 1; /* (1) */
-		if (op->keeps.pass.passes)
+		op->keeps.totals_up.passes = le64_get(round) != m->ops->totals_round + 1; /* (1) */
+		if (op->keeps.totals_up.passes)
 			return 0;
-		op->keeps.pass.from++;
-		op->keeps.pass.next_round = true;
+		op->keeps.totals_up.from++;
+		op->keeps.totals_up.next_round = true;
 	}
 	return -ENOENT;
 }
@@ -104,7 +104,7 @@ static int pass(struct meta *m, uint64_t dir)
 	return rc ? rc : miss;
 }
 
-int meta__plan_pass(struct meta *m, struct meta_op *op)
+int meta__plan_totals_up(struct meta *m, struct meta_op *op)
 {
 	uint64_t dir = 0;
 	int rc;
@@ -113,35 +113,36 @@ int meta__plan_pass(struct meta *m, struct meta_op *op)
 	m->ops->passing = true;
 	rc = next_pending(m, op, &dir);
 	if (rc)
-		return rc == -ENOENT ? 0 : rc; /* keeps.pass.over tells */
+		return rc == -ENOENT ? 0 : rc; /* keeps.totals_up.over tells */
 	return pass(m, dir);
 }
 
-void meta__pass_op_done(struct meta *m, struct meta_op *op)
+void meta__totals_up_op_done(struct meta *m, struct meta_op *op)
 {
-	struct meta__totals_scan *s = &m->ops->totals[op->keeps.pass.shard];
+	struct meta__totals_scan *s = &m->ops->totals[op->keeps.totals_up.shard];
 
-	ASSERT(op->keeps.pass.shard < m->nshards);
-	ASSERT(op->keeps.pass.under_way);
+	ASSERT(op->keeps.totals_up.shard < m->nshards);
+	ASSERT(op->keeps.totals_up.under_way);
 	ASSERT(s->busy);
 	s->busy = false;
-	s->next |= op->keeps.pass.next_round;
+	s->next |= op->keeps.totals_up.next_round;
 	m->ops->pends |= s->next;
 	if (op->status == -EIO || op->status == -ENOSPC) {
-		op->keeps.pass.from++; /* continue with the others */
+		op->keeps.totals_up.from++; /* continue with the others */
 		s->bad++;
 	} else if (op->status) {
-		op->keeps.pass.over = true;
+		op->keeps.totals_up.over = true;
 	} else {
-		op->keeps.pass.from +=
-			op->keeps.pass.passes; /* (3): pending again, it is of the next sweep */
+		op->keeps.totals_up.from +=
+			op->keeps.totals_up
+				.passes; /* (3): pending again, it is of the next sweep */
 	}
 	if (op->status && op->status != -EIO) /* that is left for a check to tell */
 		s->next = m->ops->pends = true;
 	s->left |= op->status != 0; /* (5) */
-	s->from = op->keeps.pass.from;
-	s->maybe = !op->keeps.pass.over && s->bad < BAD_MAX;
-	op->keeps.pass.under_way = false; /* free for another */
+	s->from = op->keeps.totals_up.from;
+	s->maybe = !op->keeps.totals_up.over && s->bad < BAD_MAX;
+	op->keeps.totals_up.under_way = false; /* free for another */
 }
 
 /* A shard that may have some and is not being passed up; false: none. */
@@ -204,7 +205,7 @@ bool meta__totals_turn(struct meta *m)
 	for (uint32_t i = 0; i < META__PASS_OPS && applies < APPLIES_PER_TURN;) {
 		struct meta_op *op = &ops->pass_op[i];
 
-		if (op->keeps.pass.under_way) {
+		if (op->keeps.totals_up.under_way) {
 			i++;
 			continue;
 		}
@@ -213,13 +214,13 @@ bool meta__totals_turn(struct meta *m)
 		ASSERT(!ops->totals[shard].busy);
 		ops->totals[shard].maybe = false;
 		ops->totals[shard].busy = true;
-		*op = (struct meta_op){ .type = (enum meta_op_type)META__OP_PASS };
-		op->keeps.pass.shard = shard;
-		op->keeps.pass.from = ops->totals[shard].from;
-		op->keeps.pass.under_way = true;
+		*op = (struct meta_op){ .type = (enum meta_op_type)META__OP_TOTALS_UP };
+		op->keeps.totals_up.shard = shard;
+		op->keeps.totals_up.from = ops->totals[shard].from;
+		op->keeps.totals_up.under_way = true;
 		applies++;
 		if (m->above->start(m, op))
-			meta__pass_op_done(m, op);
+			meta__totals_up_op_done(m, op);
 	}
 	if (!is_sweeping(m) && !pick_shard(m, &shard))
 		ops->passes = false; /* the round is over */
