@@ -11,7 +11,7 @@
 # "not ok ..." lines (they are), or is one test.  Anything but exit 0 is a failure; so is a
 # sanitizer's report: a Criterion test that leaks under ASan passes, so reports go to files.
 #
-# With PASSED=DIR and TREE=ID (test.sh) a program that has passed on this tree, in this stage and with
+# With PASSED=DIR and TREE_ID=ID (test.sh) a program that has passed on this tree, in this stage and with
 # as many cores, is not run again: what takes hours or days may be stopped and called again.
 set -u
 : "${TEST_TIMEOUT:=$((600 + ${FUZZ_SECONDS:-0}))}" # of one program, in seconds
@@ -68,11 +68,11 @@ one() {
 	} >"$dir/line"
 	cat "$dir/line" # in one write, so that lines of programs at once do not mix
 	[ -z "$kept" ] || [ "$failed" != 0 ] || [ -n "$skipped" ] ||
-		echo "$TREE $passed $(date +%F)" >"$kept"
+		echo "$TREE_ID $passed $(date +%F)" >"$kept"
 }
 
 passed_before() { # FILE DIR
-	[ -n "$1" ] && read -r tree count day 2>/dev/null <"$1" && [ "$tree" = "$TREE" ] || return 1
+	[ -n "$1" ] && read -r tree count day 2>/dev/null <"$1" && [ "$tree" = "$TREE_ID" ] || return 1
 	echo "$count 0" >"$2/count"
 	printf '  ok     on %s  %-32s %s\n' "${day#*-}" "$name" "$count passed" >"$2/line"
 }

@@ -24,8 +24,8 @@ if [ "$TEST_LENGTH" != short ] && commit=$(git rev-parse HEAD 2>/dev/null); then
 	export PASSED="$BUILD/passed"
 	mkdir -p "$PASSED"
 	PASSED=$(realpath "$PASSED")
-	TREE=$({ echo "$commit"; git diff HEAD; } | sha256sum | cut -c 1-16)
-	export TREE
+	TREE_ID=$({ echo "$commit"; git diff HEAD; } | sha256sum | cut -c 1-16)
+	export TREE_ID
 fi
 
 begin=$(date +%s)

@@ -66,8 +66,8 @@ echo run >>"$DIR/runs"
 [ ! -e "$DIR/broken" ] || exit 1
 FUZZ
 mkdir "$DIR/passed"
-proof() { # TREE: how often the program has run by now
-	(export PASSED="$DIR/passed" TREE="$1" TEST_LENGTH=proof; run once)
+proof() { # TREE_ID: how often the program has run by now
+	(export PASSED="$DIR/passed" TREE_ID="$1" TEST_LENGTH=proof; run once)
 	wc -l <"$DIR/runs"
 }
 touch "$DIR/broken"
