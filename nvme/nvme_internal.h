@@ -142,7 +142,8 @@ struct nvme_qpair {
 	bool saw_away;            /* this thread has, when it armed last */
 	bool leaving; /* at the helm: its queues are being taken away: no watch over its commands */
 	bool ended;   /* at the helm: the controller has forgotten it: no orders, no resets */
-	int vector;   /* of its completion queue, -1: none */
+	uint32_t self_check;                             /* polls, in variants with WK_DEBUG */
+	int vector;                                      /* of its completion queue, -1: none */
 	uint32_t zero_max_blocks, deallocate_max_blocks; /* as in nvme_info */
 	int order_fd;                                    /* readable when there is an order      */
 	int wake_fd;                                     /* of the controller, as it is in epoll */
@@ -325,7 +326,14 @@ must_check static inline bool nvme__helm_try(struct nvme_drive *drive)
 
 static inline void nvme__helm_leave(struct nvme_drive *drive)
 {
+	DASSERT(atomic_load_explicit(&drive->helm, memory_order_relaxed));
 	atomic_store_explicit(&drive->helm, false, memory_order_release); /* R5 */
+}
+
+/* For asserts: a thread is at the helm.  That it is this one cannot be told. */
+static inline bool nvme__helm_taken(const struct nvme_drive *drive)
+{
+	return atomic_load_explicit(&drive->helm, memory_order_relaxed);
 }
 
 /* A register, of 4 or 8 bytes: 0; or -EAGAIN: its answer has yet to come.  Never waits. */
@@ -421,5 +429,15 @@ uint32_t nvme__name_nsid(const char *name);
  */
 void nvme__err_text(char *err_text, size_t err_text_size, const char *name, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
+
+/* ---- the rules, checked: nvme_self_check.c ------------------------------------------ */
+
+#define NVME_CHECK_CALLS 64u /* steps, or polls, in variants with WK_DEBUG */
+
+/* At the helm. */
+void nvme__drive_check(const struct nvme_drive *drive);
+/* The queue pair's thread. */
+void nvme__qpair_check(const struct nvme_qpair *qp);
+void nvme__rings_check(const struct nvme_rings *r);
 
 #endif

@@ -111,6 +111,7 @@ struct nvme_watch {
 	uint64_t next_look_ns; /* at alarms and the admin queue                        */
 	const void *owner;     /* nvme__me() of the thread of the last step; NULL: none */
 	uint32_t stamp;        /* 1 .. 255: what commands that are submitted now carry */
+	uint32_t self_check;   /* steps, in variants with WK_DEBUG                     */
 	uint64_t restarted_ns; /* a queue pair, the last time; 0: never                */
 	bool csts_wanted;      /* it was asked for at a tick, and has not been answered */
 	bool cooling;          /* nothing was in flight at the last tick               */

@@ -59,6 +59,7 @@ volatile uint32_t *nvme__doorbell(const struct nvme_drive *drive, uint32_t qid, 
 {
 	uint32_t stride = 4u << NVME_CAP_DSTRD(drive->cap);
 
+	ASSERT(qid <= NVME_QPAIRS_MAX && completion <= 1);
 	return drive->ops->doorbell(drive->ctrl,
 				    NVME_REG_DOORBELLS + (2 * qid + completion) * stride);
 }
@@ -106,8 +107,11 @@ static void begin(struct nvme_drive *drive)
 int nvme__admin_create(struct nvme_drive *drive)
 {
 	struct nvme_admin *a = &drive->admin;
-	int err = nvme__mem_alloc(&a->mem, drive->dma,
-				  PAGES_AT + (uint64_t)NVME_ADMIN_PAGES * NVME_PAGE_SIZE);
+	int err;
+
+	ASSERT(a->mem.size_bytes == 0);
+	err = nvme__mem_alloc(&a->mem, drive->dma,
+			      PAGES_AT + (uint64_t)NVME_ADMIN_PAGES * NVME_PAGE_SIZE);
 
 	if (!err)
 		begin(drive);
@@ -371,6 +375,8 @@ struct nvme_sqe nvme__sqe_create_cq(uint32_t qid, uint64_t iova, uint32_t depth,
 {
 	uint32_t interrupt = vector < 0 ? 0 : NVME_QUEUE_INTERRUPT | (uint32_t)vector << 16;
 
+	ASSERT(qid >= 1 && qid <= NVME_QPAIRS_MAX && iova % NVME_PAGE_SIZE == 0);
+	ASSERT(depth >= NVME_DEPTH_MIN && depth <= NVME_DEPTH_MAX);
 	return (struct nvme_sqe){
 		.opcode = NVME_ADMIN_CREATE_CQ,
 		.prp1 = le64_of(iova),
@@ -381,6 +387,8 @@ struct nvme_sqe nvme__sqe_create_cq(uint32_t qid, uint64_t iova, uint32_t depth,
 
 struct nvme_sqe nvme__sqe_create_sq(uint32_t qid, uint64_t iova, uint32_t depth)
 {
+	ASSERT(qid >= 1 && qid <= NVME_QPAIRS_MAX && iova % NVME_PAGE_SIZE == 0);
+	ASSERT(depth >= NVME_DEPTH_MIN && depth <= NVME_DEPTH_MAX);
 	return (struct nvme_sqe){
 		.opcode = NVME_ADMIN_CREATE_SQ,
 		.prp1 = le64_of(iova),
@@ -397,6 +405,7 @@ struct nvme_sqe nvme__sqe_delete(uint8_t opcode, uint32_t qid)
 
 struct nvme_sqe nvme__sqe_abort(uint32_t qid, uint32_t cid)
 {
+	ASSERT(qid >= 1 && cid <= UINT16_MAX);
 	return (struct nvme_sqe){
 		.opcode = NVME_ADMIN_ABORT,
 		.cdw10 = le32_of(cid << 16 | qid),

@@ -75,6 +75,7 @@ static void listen(struct nvme_drive *drive, uint32_t i)
 	struct nvme_events *e = &drive->events;
 	struct nvme_admin_cmd *cmd = &e->wait[i];
 
+	ASSERT(!cmd->has_page);
 	if (cmd->state == NVME_ADMIN_FLYING || e->off[i])
 		return;
 	if (cmd->state == NVME_ADMIN_DONE && cmd->err == 0)
@@ -161,6 +162,7 @@ static void begin_reading(struct nvme_drive *drive, uint64_t now_ns)
 	}
 	e->wanted &= ~(1u << what);
 	e->reading = what;
+	ASSERT(e->read.state == NVME_ADMIN_FLYING && e->read.has_page); /* (1) */
 }
 
 static void health_is_read(struct nvme_drive *drive, const void *page)
@@ -212,6 +214,7 @@ static bool names(const struct nvme_drive *ns, const le32 *list)
 
 static void changed_is_read(struct nvme_drive *drive, const le32 *list)
 {
+	ASSERT(nvme__first_ns(drive)); /* else it would be closed */
 	for (struct nvme_drive *ns = nvme__first_ns(drive); ns; ns = nvme__next_ns(ns))
 		ns->share.changed |= names(ns, list);
 	if (changed_ns(drive))
@@ -229,6 +232,7 @@ static void compare(struct nvme_drive *drive, const struct nvme_drive *ns,
 {
 	const unsigned long long had = ns->info.nblocks, has = found->info.nblocks;
 
+	ASSERT(found->nsid == ns->nsid);
 	if (has < had || found->lba_shift != ns->lba_shift) {
 		drive->events.lost_namespace = true;
 		nvme__tell(drive,
@@ -291,6 +295,8 @@ static void end_reading(struct nvme_drive *drive)
 	enum nvme_reading what = e->reading;
 	struct nvme_drive *ns = read_ns(drive);
 
+	ASSERT(what != NVME_READING_NOTHING); /* (1) */
+	ASSERT(e->read.state == NVME_ADMIN_DONE || e->read.state == NVME_ADMIN_LOST);
 	e->reading = NVME_READING_NOTHING;
 	if (what == NVME_READING_NAMESPACE && ns)
 		ns->share.changed = e->read.err == -ECANCELED; /* then it is read again */
@@ -313,6 +319,8 @@ void nvme__events_step(struct nvme_drive *drive, uint64_t now_ns)
 	struct nvme_events *e = &drive->events;
 	uint32_t count = min_u32(drive->event_commands, NVME_EVENTS_MAX);
 
+	ASSERT(nvme__helm_taken(drive));
+	ASSERT(drive->reset.life == NVME_LIVE);
 	for (uint32_t i = 0; i < count; i++)
 		listen(drive, i);
 	if (e->reading && e->read.state != NVME_ADMIN_FLYING)

@@ -38,7 +38,7 @@ int nvme_drive_prove(struct nvme_drive *ns, const struct nvme_proof *proof)
 	struct nvme_mem mem = { 0 };
 	int err = 0;
 
-	ASSERT(proof->count > 0 && proof->count <= NVME_PROOF_BLOCKS);
+	ASSERT(proof->count > 0 && proof->count <= NVME_PROOF_BLOCKS && proof->holds);
 	if (drive->proving.mem.size_bytes == 0)
 		err = nvme__mem_alloc(&mem, drive->dma, page_at(NVME_PROOFS_MAX));
 	if (err)
@@ -55,6 +55,7 @@ void nvme_drive_witness(struct nvme_drive *ns, const struct nvme_witness *witnes
 {
 	struct nvme_drive *drive = ns->share.ctl;
 
+	ASSERT(!witness || (witness->choose && witness->judge));
 	nvme__helm_take(drive);
 	ns->witness = witness ? *witness : (struct nvme_witness){ 0 };
 	nvme__helm_leave(drive);
@@ -71,6 +72,8 @@ void nvme__proof_begin(struct nvme_drive *drive, struct nvme_drive *ns)
 {
 	struct nvme_proving *p = &drive->proving;
 
+	ASSERT(ns->share.ctl == drive && ns->proof.count > 0);
+	ASSERT(p->mem.size_bytes > 0 && p->cmd.state != NVME_ADMIN_FLYING);
 	p->ns = ns;
 	p->count = ns->proof.count;
 	memcpy(p->block, ns->proof.block, p->count * sizeof(p->block[0]));
@@ -91,6 +94,7 @@ static void read_blocks(struct nvme_drive *drive, uint64_t now_ns)
 	struct nvme_rings *r = &p->rings;
 	uint32_t shift = NVME_BLOCK_SHIFT - p->ns->lba_shift;
 
+	ASSERT(r->sq_tail == 0 && p->count < r->depth); /* all fit, once */
 	for (uint32_t i = 0; i < p->count; i++) {
 		uint64_t lba = p->block[i] << shift;
 
@@ -153,6 +157,7 @@ static int await_blocks(struct nvme_drive *drive, uint64_t now_ns)
 		p->failed |= (status >> 1 & NVME_STATUS_MASK ? 1u : 0) << i;
 		r->cq_head++;
 		p->back++;
+		ASSERT(r->cq_head == p->back && r->cq_head < r->depth); /* no wrap */
 	}
 	p->wrong = judge(p);
 	return 0;
@@ -230,4 +235,5 @@ void nvme__proof_end(struct nvme_drive *drive)
 
 	if (p->cmd.state == NVME_ADMIN_FLYING)
 		nvme__admin_lose(drive, &p->cmd);
+	ASSERT(p->cmd.state != NVME_ADMIN_FLYING);
 }

@@ -54,8 +54,12 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-static void assert_valid(const struct nvme_qpair *qp)
+static void assert_valid(struct nvme_qpair *qp)
 {
+#ifdef WK_DEBUG
+	if (qp->self_check++ % NVME_CHECK_CALLS == 0)
+		nvme__qpair_check(qp);
+#endif
 	ASSERT(qp->cid_free_count < qp->rings.depth);                     /* (2) */
 	ASSERT(qp->io_count <= qp->rings.depth - 1 - qp->cid_free_count); /* (3) */
 }
@@ -431,6 +435,7 @@ static void say_obeyed(struct nvme_qpair *qp)
 /* Its I/Os are back: the rings as new, for the queues that will be made. */
 static void pause_it(struct nvme_qpair *qp)
 {
+	ASSERT(qp->io_count == 0 && qp->cid_free_count == qp->rings.depth - 1); /* (1) */
 	nvme__rings_init(&qp->rings, qp->mem.addr, qp->rings.depth);
 	qp->state = NVME_QP_PAUSED;
 	say_obeyed(qp);
@@ -441,6 +446,7 @@ static void run_it(struct nvme_qpair *qp)
 	struct epoll_event e = { .events = EPOLLIN };
 	int fd = qp->ops->wake_fd(qp->ctrl, qp->qid);
 
+	ASSERT(qp->io_count == 0); /* its owner waited for that */
 	/* Another one, or another of the same number, or the same: then it is there already. */
 	if (qp->wake_fd >= 0 && qp->wake_fd != fd)
 		(void)epoll_ctl(qp->epoll_fd, EPOLL_CTL_DEL, qp->wake_fd, NULL);
@@ -518,6 +524,7 @@ static wk_cold uint32_t poll_cold(struct nvme_qpair *qp, struct nvme_io **done, 
 /* (4): the device sent a bad completion.  Reports it to the drive's owner. */
 static wk_cold void fail(struct nvme_qpair *qp, enum nvme_complaint what, uint32_t cid)
 {
+	ASSERT(qp->state == NVME_QP_LIVE);
 	qp->state = NVME_QP_FAILED;
 	atomic_store_explicit(&qp->complaint, (uint32_t)what << 16 | cid, memory_order_relaxed);
 	nvme__kick(qp->drive);

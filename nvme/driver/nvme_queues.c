@@ -132,6 +132,7 @@ void nvme__qpair_order(struct nvme_qpair *qp, uint32_t order)
 {
 	uint64_t one = 1;
 
+	ASSERT(nvme__helm_taken(qp->drive));
 	ASSERT(!qp->ended); /* (2) */
 	/* R1 (A1 in nvme_qpair.c): all that the order speaks of, before the order. */
 	atomic_store_explicit(&qp->order, order, memory_order_release);
@@ -319,6 +320,7 @@ static enum way way_now(const struct nvme_drive *drive, const struct nvme_qpair 
 {
 	const struct nvme_reset *r = &drive->reset;
 
+	ASSERT(nvme__helm_taken(drive) && qp->drive == drive);
 	if (r->life == NVME_DEAD)
 		return WAY_ENDED;
 	if (r->life == NVME_LIVE && !drive->failed)
@@ -359,6 +361,7 @@ static int delete_queues(struct nvme_qpair *qp)
 	struct nvme_drive *drive = qp->drive;
 	int err = nvme__admin_delete_queues(drive, qp->qid);
 
+	ASSERT(qp->leaving && !qp->ended);
 	nvme__helm_take(drive);
 	qp->ended |= err == 0; /* (2) */
 	if (err && drive->failed)

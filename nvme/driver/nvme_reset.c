@@ -84,6 +84,7 @@ static const char *const cause_text[NVME_CAUSES] = {
 
 static void enter(struct nvme_drive *drive, enum nvme_life life, uint64_t now_ns, uint64_t limit_ns)
 {
+	ASSERT(life != NVME_LIVE && life != NVME_DEAD); /* these wait for nothing */
 	drive->reset.life = life;
 	drive->reset.checking = false;
 	drive->reset.since_ns = now_ns;
@@ -139,6 +140,8 @@ static uint32_t next_qid(const struct nvme_drive *drive, uint32_t qid)
 
 static void order(struct nvme_drive *drive, enum nvme_order what)
 {
+	ASSERT(what != NVME_ORDER_RETURN || drive->reset.stopped); /* (2) */
+	ASSERT(what != NVME_ORDER_RUN || drive->reset.life == NVME_CREATING);
 	for (uint32_t q = next_qid(drive, 1); q; q = next_qid(drive, q + 1))
 		nvme__qpair_order(drive->qpair[q], word(&drive->reset, what));
 }
@@ -159,8 +162,10 @@ void nvme__away_look(struct nvme_drive *drive, uint64_t now_ns)
 {
 	struct nvme_reset *r = &drive->reset;
 
+	ASSERT(nvme__helm_taken(drive));
 	if (now_ns < nvme__away_ns(drive) || r->dead)
 		return;
+	ASSERT(r->qid == 0 && r->life != NVME_LIVE);
 	atomic_store_explicit(&r->away, true, memory_order_relaxed);
 	nvme__tell(drive, "away: I/Os to it fail until it comes back; it is tried again and again");
 	for (uint32_t q = 1; q <= NVME_QPAIRS_MAX; q++) {
@@ -174,6 +179,7 @@ void nvme__away_look(struct nvme_drive *drive, uint64_t now_ns)
 
 static bool all_obeyed(const struct nvme_drive *drive, enum nvme_order what)
 {
+	ASSERT(what == NVME_ORDER_STOP || what == NVME_ORDER_RETURN);
 	for (uint32_t q = next_qid(drive, 1); q; q = next_qid(drive, q + 1)) {
 		uint32_t obeyed = atomic_load_explicit(&drive->qpair[q]->obeyed,
 						       memory_order_acquire); /* A2 */
@@ -184,12 +190,20 @@ static bool all_obeyed(const struct nvme_drive *drive, enum nvme_order what)
 	return true;
 }
 
+/* (1): every queue pair has stopped, and perhaps given its I/Os back since. */
+static bool none_touches(const struct nvme_drive *drive)
+{
+	return all_obeyed(drive, NVME_ORDER_STOP) || all_obeyed(drive, NVME_ORDER_RETURN) ||
+	       drive->reset.forced;
+}
+
 /* ---- the ends ------------------------------------------------------------------------- */
 
 static void release(struct nvme_drive *drive)
 {
 	if (drive->reset.released || !drive->ops->release)
 		return;
+	ASSERT(drive->reset.dead); /* nobody can bring it back */
 	drive->reset.released = true;
 	drive->ops->release(drive->ctrl);
 }
@@ -239,6 +253,7 @@ static void last_resort(struct nvme_drive *drive, uint64_t now_ns)
 	struct nvme_reset *r = &drive->reset;
 	bool cut_off = ops->bus_master && ops->bus_master(drive->ctrl, false) == 0;
 
+	ASSERT(r->qid == 0 && none_touches(drive)); /* (1) */
 	r->dead = true;
 	if (!cut_off) {
 		cut_off = has_left(drive);
@@ -257,6 +272,7 @@ static void stop_controller(struct nvme_drive *drive, uint64_t now_ns)
 
 	ASSERT(r->life != NVME_LIVE);
 	ASSERT(r->life != NVME_DEAD);
+	ASSERT(r->qid == 0 && none_touches(drive)); /* (1) */
 	if (r->cause == NVME_CAUSE_GONE) {
 		enter(drive, NVME_RESETTING, now_ns, r->forced ? CLOSING_NS : RESET_NS);
 		return;
@@ -286,6 +302,9 @@ void nvme__trouble(struct nvme_drive *drive, enum nvme_cause cause, uint32_t qid
 	struct nvme_reset *r = &drive->reset;
 	const char *what = qid ? "its queue pair is made anew" : "reset", *why = cause_text[cause];
 
+	ASSERT(nvme__helm_taken(drive));
+	ASSERT(cause < NVME_CAUSES && qid <= NVME_QPAIRS_MAX);
+	ASSERT(qid == 0 || r->life == NVME_LIVE); /* else the controller is being stopped */
 	if (r->life == NVME_DEAD) {
 		if (cause == NVME_CAUSE_REQUEST)
 			release(drive);
@@ -345,6 +364,7 @@ static int command_state(struct nvme_drive *drive, uint64_t now_ns)
 {
 	struct nvme_admin_cmd *cmd = &drive->reset.cmd;
 
+	ASSERT(cmd->state != NVME_ADMIN_LOST);
 	if (cmd->state == NVME_ADMIN_FLYING && now_ns >= cmd->deadline_ns)
 		return -ETIMEDOUT;
 	if (drive->failed)
@@ -356,6 +376,7 @@ static int send(struct nvme_drive *drive, const struct nvme_sqe *sqe, uint64_t n
 {
 	struct nvme_admin_cmd *cmd = &drive->reset.cmd;
 
+	ASSERT(cmd->state != NVME_ADMIN_FLYING);
 	*cmd = (struct nvme_admin_cmd){ .sqe = *sqe, .deadline_ns = now_ns + drive->timeout_ns };
 	return nvme__admin_submit(drive, cmd);
 }
@@ -394,6 +415,7 @@ static bool disabling(struct nvme_drive *drive, uint64_t now_ns)
 	uint32_t csts = NVME_CSTS_RDY; /* until it says otherwise */
 	int err;
 
+	ASSERT(!(drive->cc & NVME_CC_EN));
 	if (now_ns < r->look_ns)
 		return false;
 	r->look_ns = now_ns + pause_ns(r, now_ns);
@@ -433,6 +455,7 @@ static bool reset_again(struct nvme_drive *drive, int err, uint64_t now_ns)
 {
 	struct nvme_reset *r = &drive->reset;
 
+	ASSERT(is_patient(drive));
 	r->attempts++;
 	if (is_told(r))
 		nvme__tell(drive, "it cannot be reset (%s): tried again",
@@ -480,6 +503,7 @@ static void rise(struct nvme_drive *drive, uint64_t now_ns)
 {
 	struct nvme_reset *r = &drive->reset;
 
+	ASSERT(r->stopped && !r->dead && !r->vacant);
 	r->cmd = (struct nvme_admin_cmd){ .state = NVME_ADMIN_NEW };
 	r->next_qid = next_qid(drive, 1);
 	r->next_sq = false;
@@ -589,6 +613,7 @@ static void judge_cache(struct nvme_drive *drive, struct nvme_drive *ns)
 {
 	char word[NVME_SHARE_WORD];
 
+	ASSERT(ns->share.ctl == drive);
 	if (!drive->reset.restarted || !ns->info.volatile_cache || ns->read_only)
 		return;
 	ns->read_only =
@@ -604,6 +629,7 @@ static void live_again(struct nvme_drive *drive, uint64_t now_ns)
 {
 	struct nvme_reset *r = &drive->reset;
 
+	ASSERT(r->life == NVME_CREATING && r->next_qid == 0);
 	for (struct nvme_drive *ns = nvme__first_ns(drive); ns; ns = nvme__next_ns(ns))
 		judge_cache(drive, ns);
 	r->restarted = false;
@@ -662,6 +688,7 @@ static bool creating(struct nvme_drive *drive, uint64_t now_ns)
 
 bool nvme__reset_turn(struct nvme_drive *drive, uint64_t now_ns)
 {
+	ASSERT(nvme__helm_taken(drive));
 	switch (drive->reset.life) {
 	case NVME_STOPPING:
 		return stopping(drive, now_ns);

@@ -140,6 +140,7 @@ static void enter(struct nvme_drive *ns)
 		*query = 0;
 	while (last->share.next)
 		last = last->share.next;
+	ASSERT(last != ns && !ns->share.next); /* (3) */
 	last->share.next = ns;
 	nvme__helm_leave(ctl);
 }
@@ -150,6 +151,7 @@ int nvme__share_join(struct nvme_drive **out, struct nvme_drive *ctl, const char
 	struct nvme_drive *ns = nvme__drive_alloc(ctl, name);
 	int err;
 
+	ASSERT(ctl->share.ctl == ctl);
 	if (!ns)
 		return -ENOMEM;
 	err = open_fd(ns);
@@ -238,10 +240,13 @@ bool nvme__share_leave(struct nvme_drive *drive)
 
 	nvme__helm_take(ctl);
 	if (drive == ctl) {
+		ASSERT(!ctl->share.vacant);
 		ctl->share.vacant = true; /* (2) */
 	} else {
-		while (before->share.next != drive)
+		while (before->share.next != drive) {
+			ASSERT(before->share.next); /* (3): it is in the list */
 			before = before->share.next;
+		}
 		before->share.next = drive->share.next;
 	}
 	last = !nvme__first_ns(ctl);

@@ -61,6 +61,7 @@ static int gone(struct nvme_up *up)
 
 static int wait_csts(struct nvme_up *up, uint32_t mask, uint32_t want)
 {
+	ASSERT((want & ~mask) == 0);
 	up->csts_mask = mask;
 	up->csts_want = want;
 	return 0;
@@ -69,6 +70,7 @@ static int wait_csts(struct nvme_up *up, uint32_t mask, uint32_t want)
 /* The stage's command, with its data on bring-up's page. */
 static int command(struct nvme_up *up, struct nvme_sqe sqe)
 {
+	ASSERT(up->cmd.state != NVME_ADMIN_FLYING); /* (1) */
 	sqe.prp1 = le64_of(nvme__admin_page_iova(up->drive, NVME_PAGE_UP));
 	memset(nvme__admin_page(up->drive, NVME_PAGE_UP), 0, NVME_PAGE_SIZE);
 	up->cmd = (struct nvme_admin_cmd){ .sqe = sqe, .deadline_ns = up->deadline_ns };
@@ -102,6 +104,7 @@ static void look_for_cmb(struct nvme_up *up, uint64_t cap)
 /* Returns true if this controller has the register, judged by those before it. */
 static bool has_register(const struct nvme_up *up, uint32_t i)
 {
+	ASSERT(i < NVME_UP_REGS);
 	if (i == UP_CRTO)
 		return up->reg[UP_CAP] & NVME_CAP_CRWMS;
 	return i != UP_CMBSZ || (uint32_t)up->reg[UP_VS] >= VERSION(1, 2);
@@ -173,6 +176,7 @@ static int begin_enable(struct nvme_up *up)
 	const struct nvme_ctrl_ops *ops = drive->ops;
 	uint64_t iova;
 
+	ASSERT(!(drive->cc & NVME_CC_EN)); /* else it would still use the old queues */
 	drive->shadow = false;
 	drive->failed = false; /* until it shows otherwise */
 	if (drive->admin.mem.size_bytes == 0 && nvme__admin_create(drive)) {
@@ -261,6 +265,7 @@ static bool is_a_drive(const struct nvme_up *up, uint32_t nsid)
 
 static int take_namespace(struct nvme_up *up, uint32_t nsid)
 {
+	ASSERT(nsid > 0);
 	up->found.nsid = nsid;
 	if (!is_a_drive(up, nsid))
 		return 0;
@@ -295,6 +300,7 @@ static int end_list(struct nvme_up *up)
 
 static int begin_descriptors(struct nvme_up *up)
 {
+	ASSERT(up->found.nsid > 0);
 	if (up->found.version < VERSION(1, 3))
 		return SKIP;
 	return command(up, nvme__sqe_identify(NVME_CNS_DESCRIPTORS, up->found.nsid));
@@ -307,6 +313,7 @@ static int end_descriptors(struct nvme_up *up)
 
 static int begin_namespace(struct nvme_up *up)
 {
+	ASSERT(up->found.nsid > 0);
 	return command(up, nvme__sqe_identify(NVME_CNS_NAMESPACE, up->found.nsid));
 }
 
@@ -315,6 +322,7 @@ static int check_again(struct nvme_up *up)
 {
 	const struct nvme_info *known = &up->ns->info, *now = &up->found.info;
 
+	ASSERT(up->again && up->found.nsid == up->ns->nsid);
 	say(up, "namespace %u is not what it was: %llu blocks of %u bytes, now %llu of %u",
 	    up->found.nsid, (unsigned long long)known->nblocks, known->lba_bytes,
 	    (unsigned long long)now->nblocks, now->lba_bytes);
@@ -357,6 +365,7 @@ static int end_queue_count(struct nvme_up *up)
 	uint32_t sq_count = (up->cmd.result & 0xffff) + 1, cq_count = (up->cmd.result >> 16) + 1;
 	uint32_t granted = min_u32(up->qpair_count_wanted, min_u32(sq_count, cq_count));
 
+	ASSERT(granted > 0 && granted <= NVME_QPAIRS_MAX);
 	up->found.info.qpair_count_max = granted;
 	if (!up->again || granted >= up->drive->info.qpair_count_max)
 		return 0;
@@ -404,6 +413,7 @@ static int begin_events(struct nvme_up *up)
 
 static void begin_namespace_list(struct nvme_up *up, struct nvme_drive *ns)
 {
+	ASSERT(ns && ns->share.ctl == up->drive);
 	up->ns = ns;
 	up->stage = LIST;
 	up->list_after = up->list_count = up->list_pages = 0;
@@ -443,6 +453,7 @@ static int next_namespace(struct nvme_up *up)
 {
 	struct nvme_drive *next = up->again ? nvme__next_ns(up->ns) : NULL;
 
+	ASSERT(up->stage == NAMESPACE);
 	if (!next)
 		return 0;
 	begin_namespace_list(up, next);
@@ -470,6 +481,7 @@ static int look_at_command(struct nvme_up *up)
 	uint32_t csts = 0;
 	int err = 0;
 
+	ASSERT(up->cmd.state == NVME_ADMIN_FLYING || up->cmd.state == NVME_ADMIN_DONE);
 	(void)nvme__admin_poll(drive);
 	if (up->cmd.state == NVME_ADMIN_DONE)
 		return up->cmd.err;
@@ -524,6 +536,8 @@ static void settle_ns(const struct nvme_up *up)
 {
 	struct nvme_drive *ns = up->ns;
 
+	ASSERT(!up->again && ns->share.ctl == up->drive); /* (2) */
+	ASSERT(up->found.nsid > 0);
 	ns->info = up->found.info;
 	ns->nsid = up->found.nsid;
 	memcpy(ns->ns_id, up->found.ns_id, sizeof(ns->ns_id));
@@ -536,6 +550,8 @@ static void settle(struct nvme_up *up)
 {
 	struct nvme_drive *drive = up->drive;
 
+	ASSERT(up->stage == STAGES);                /* (2) */
+	ASSERT(up->cmd.state != NVME_ADMIN_FLYING); /* (1) */
 	drive->warning_kelvin = up->found.warning_kelvin;
 	drive->shutdown_ns = max_u64(up->found.shutdown_ns, drive->timeout_ns);
 	drive->oaes = up->found.oaes;
@@ -547,6 +563,7 @@ static void settle(struct nvme_up *up)
 void nvme__up_begin(struct nvme_up *up, struct nvme_drive *drive, bool again,
 		    uint32_t qpair_count_wanted)
 {
+	ASSERT(qpair_count_wanted >= 1 && qpair_count_wanted <= NVME_QPAIRS_MAX);
 	*up = (struct nvme_up){ .drive = drive,
 				.ns = nvme__first_ns(drive),
 				.again = again,
@@ -558,6 +575,7 @@ void nvme__up_begin_ns(struct nvme_up *up, struct nvme_drive *ns)
 {
 	struct nvme_drive *ctl = ns->share.ctl;
 
+	ASSERT(ns != ctl);
 	*up = (struct nvme_up){ .drive = ctl,
 				.stages_end = NAMESPACE + 1,
 				.reg_next = NVME_UP_REGS,
@@ -585,5 +603,6 @@ int nvme__up_step(struct nvme_up *up, uint64_t now_ns)
 		else if (up->stage == up->stages_end)
 			settle_ns(up);
 	}
+	ASSERT(up->stage == up->stages_end && !up->begun);
 	return 0;
 }

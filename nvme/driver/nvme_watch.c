@@ -104,6 +104,7 @@ int nvme__watch_init(struct nvme_drive *drive, uint64_t timeout_ns)
 
 	timeout_ns = min_u64(timeout_ns ? timeout_ns : TIMEOUT_NS, NVME_TIMEOUT_MAX);
 	w->tick_ns = max_u64(timeout_ns / NVME_TICKS, 1);
+	ASSERT(w->tick_ns <= NVME_TIMEOUT_MAX / NVME_TICKS);
 	w->next_tick_ns = UINT64_MAX;
 	w->stamp = 1;
 	atomic_init(&w->on, true); /* until it is stepped for the first time */
@@ -155,6 +156,7 @@ static void abort_command(struct nvme_drive *drive, uint32_t qid, uint32_t cid, 
 {
 	struct nvme_watch *w = &drive->watch;
 
+	ASSERT(qid >= 1 && drive->qpair[qid]);
 	if (w->abort.state == NVME_ADMIN_FLYING)
 		return; /* one abort at a time; later its queue pair is created again */
 	w->abort = (struct nvme_admin_cmd){ .sqe = nvme__sqe_abort(qid, cid),
@@ -192,6 +194,7 @@ static void look_at_commands(struct nvme_drive *drive, uint64_t now_ns, uint32_t
 	struct nvme_watch *w = &drive->watch;
 	uint32_t cid = 0, late = 0;
 
+	ASSERT(drive->reset.life == NVME_LIVE);
 	for (uint32_t q = 1; q <= NVME_QPAIRS_MAX; q++) {
 		struct nvme_qpair *qp = drive->qpair[q];
 		uint32_t age =
@@ -263,6 +266,7 @@ static void complaints(struct nvme_drive *drive, uint64_t now_ns)
 
 		if (!what)
 			continue;
+		ASSERT(what >> 16 == NVME_COMPLAINT_ID || what >> 16 == NVME_COMPLAINT_QUEUE);
 		nvme__tell(drive, "queue %u completes command %u, which %s", q, what & 0xffff,
 			   what >> 16 == NVME_COMPLAINT_QUEUE ? "it says is of another queue"
 							      : "is not there");
@@ -287,6 +291,7 @@ void nvme__watch_alarms(struct nvme_drive *drive, uint64_t now_ns)
 	uint32_t bits = drive->ops->alarm ? drive->ops->alarm(drive->ctrl) : 0;
 	bool live = drive->reset.life == NVME_LIVE;
 
+	ASSERT(nvme__helm_taken(drive));
 	if (bits & NVME_ALARM_REQUEST) /* whatever else there is: it goes back */
 		nvme__trouble(drive, NVME_CAUSE_REQUEST, 0, now_ns);
 	else if (bits & NVME_ALARM_GONE && (live || drive->reset.life == NVME_PROVING ||
@@ -300,6 +305,7 @@ static void look_at_admin(struct nvme_drive *drive, uint64_t now_ns)
 {
 	struct nvme_admin_cmd *abort = &drive->watch.abort, *overdue;
 
+	ASSERT(drive->reset.life == NVME_LIVE);
 	(void)nvme__admin_poll(drive);
 	if (abort->state == NVME_ADMIN_DONE) {
 		abort->state = NVME_ADMIN_NEW;
@@ -324,6 +330,7 @@ void nvme__watch_look(struct nvme_drive *drive, uint64_t now_ns)
 {
 	struct nvme_watch *w = &drive->watch;
 
+	DASSERT(nvme__helm_taken(drive));
 	if (now_ns >= w->next_look_ns || w->abort.state == NVME_ADMIN_FLYING) {
 		w->next_look_ns = now_ns + LOOK_NS;
 		nvme__watch_alarms(drive, now_ns);
@@ -355,6 +362,17 @@ static wk_cold void first_step(struct nvme_drive *drive, uint64_t now_ns)
 	atomic_store_explicit(&drive->watch.stepped, true, memory_order_relaxed);
 	nvme__watch_restart(drive, now_ns);
 	complaints(drive, now_ns); /* from before the first listener */
+}
+
+/* Counts again what counters say, in variants that look for our own mistakes. */
+static void self_check(struct nvme_drive *drive, bool moved)
+{
+#ifdef WK_DEBUG
+	if (drive->watch.self_check++ % NVME_CHECK_CALLS == 0 || moved)
+		nvme__drive_check(drive);
+#else
+	(void)drive, (void)moved;
+#endif
 }
 
 /* At the helm. */
@@ -394,6 +412,7 @@ bool nvme_drive_step(struct nvme_drive *ns, uint64_t now_ns)
 	if (unlikely(!nvme__helm_try(drive)))
 		return true; /* a thread creates or ends a queue pair, and leaves in a moment */
 	progress = step(drive, now_ns);
+	self_check(drive, progress);
 	nvme__helm_leave(drive);
 	return progress;
 }

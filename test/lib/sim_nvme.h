@@ -158,4 +158,12 @@ struct nvme_soft_traits *sim_drive_traits(struct sim_drive *sim);
 /* Post a completion for `cid` that no command asked for. */
 void sim_nvme_lie(struct nvme_qpair *qp, uint16_t cid);
 
+/* The drive's owner finds trouble with the controller. */
+static inline void find_trouble(struct nvme_drive *drive, enum nvme_cause cause, uint64_t now_ns)
+{
+	nvme__helm_take(drive);
+	nvme__trouble(drive, cause, 0, now_ns);
+	nvme__helm_leave(drive);
+}
+
 #endif

@@ -320,9 +320,7 @@ static void dies(uint32_t d)
 {
 	struct nvme_drive *drive = rig.drive[d];
 
-	nvme__helm_take(drive);
-	nvme__trouble(drive, NVME_CAUSE_REQUEST, 0, clock_now_ns());
-	nvme__helm_leave(drive);
+	find_trouble(drive, NVME_CAUSE_REQUEST, clock_now_ns());
 	nvme__kick(drive);
 	while (nvme_drive_health(drive) != NVME_HEALTH_DEAD)
 		(void)usleep(1000);

@@ -234,7 +234,7 @@ Test(nvme_event, listening_goes_on_after_a_reset)
 {
 	struct nvme_io *done[1];
 
-	nvme__trouble(f.drive, NVME_CAUSE_FATAL, 0, now_ns);
+	find_trouble(f.drive, NVME_CAUSE_FATAL, now_ns);
 	for (uint32_t i = 0; i < 40; i++) {
 		cr_assert_eq(nvme_poll(f.qp, done, 1), 0);
 		steps(1);

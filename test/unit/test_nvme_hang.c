@@ -192,8 +192,10 @@ static void hangs_in(enum nvme_life life)
 	if (life == NVME_LIVE || life == NVME_DISABLING)
 		(void)kill(child.pid, SIGSTOP);
 	submit_some(io);
+	nvme__helm_take(drive);
 	if (life != NVME_LIVE)
 		nvme__trouble(drive, NVME_CAUSE_FATAL, 0, clock_now_ns());
+	nvme__helm_leave(drive);
 	while (drive->reset.life != life) {
 		cr_assert(clock_now_ns() < deadline_ns, "life %d", drive->reset.life);
 		back += turn();

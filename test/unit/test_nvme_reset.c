@@ -236,7 +236,7 @@ Test(nvme_reset, thread_that_sleeps_is_woken_to_obey)
 	cr_assert_eq(read_now(qp[0]), 0);
 	cr_assert(nvme_qpair_arm(qp[0]));
 	cr_assert_not(readable(nvme_qpair_fd(qp[0])));
-	nvme__trouble(drive, NVME_CAUSE_BUS, 0, power.now_ns);
+	find_trouble(drive, NVME_CAUSE_BUS, power.now_ns);
 	cr_assert(readable(nvme_qpair_fd(qp[0])));
 	cr_assert_not(nvme_qpair_arm(qp[0]), "it has something to do");
 	nvme_qpair_disarm(qp[0]);
@@ -252,7 +252,7 @@ Test(nvme_reset, order_whose_wake_up_comes_after_it_was_obeyed_keeps_nobody_awak
 {
 	uint64_t one = 1;
 
-	nvme__trouble(drive, NVME_CAUSE_BUS, 0, power.now_ns);
+	find_trouble(drive, NVME_CAUSE_BUS, power.now_ns);
 	run(NS_PER_S, 0);
 	cr_assert_eq(nvme_drive_health(drive), NVME_HEALTH_GOOD);
 	cr_assert_eq(write(qp[0]->order_fd, &one, sizeof(one)), (ssize_t)sizeof(one));
@@ -606,7 +606,7 @@ Test(nvme_reset, queue_pair_cannot_be_made_amid_a_reset_and_can_after_it)
 	nvme_qpair_destroy(qp[1]);
 	nvme_faulty_autonomous(&faulty, true);
 	qp[1] = NULL;
-	nvme__trouble(drive, NVME_CAUSE_FATAL, 0, power.now_ns);
+	find_trouble(drive, NVME_CAUSE_FATAL, power.now_ns);
 	cr_assert_eq(nvme_qpair_create(drive, 8, &third), -EAGAIN);
 	run(NS_PER_S, 0);
 	cr_assert_eq(nvme_drive_health(drive), NVME_HEALTH_GOOD);

@@ -205,7 +205,7 @@ Test(nvme_share, namespace_is_a_drive_once_and_one_that_is_not_there_is_none)
 Test(nvme_share, namespace_cannot_join_amid_a_reset_and_can_after_it)
 {
 	close_one(1);
-	nvme__trouble(drive[0], NVME_CAUSE_FATAL, 0, power.now_ns);
+	find_trouble(drive[0], NVME_CAUSE_FATAL, power.now_ns);
 	cr_assert_eq(join(7, &drive[1]), -EAGAIN);
 	cr_assert(strstr(err_text, "is being reset"), "%s", err_text);
 	run(NS_PER_S, 0);
