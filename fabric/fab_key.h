@@ -90,7 +90,7 @@ bool fab_server_keys_locked(const struct fab_server *srv);
  * fab_session_rate_take - ask to begin `count` operations: 0 they may, else wait that many ns
  * fab_session_rate_spend - charge bytes of payload that were moved, either way
  *
- * The rate is common to all sessions of the key.
+ * The rate is common to all sessions of the key.  For a session with a rate only: session->rate.
  * Thread:  any.
  */
 must_check uint64_t fab_session_rate_take(const struct fab_session *session, uint32_t count,

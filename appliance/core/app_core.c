@@ -129,7 +129,9 @@ static void answer(struct app_op *op)
 		app_stat_ended(core, op->status);
 		app_rights_tell(op);
 	}
-	app_full_answered(core, op);
+	if (unlikely(app_full_concerns(core->cfg.full, op->status)) &&
+	    (op->kind == APP_OP_PUT || op->kind == APP_OP_WRITE))
+		app_full_answered(core, op->status);
 	if (op->session && unlikely(op->req->session->rate))
 		app_rights_spend(op);
 	if (op->batch && op->kind != APP_OP_BATCH_END) {

@@ -11,11 +11,9 @@
 #include "appliance/core/app_op.h"
 #include "base/clock.h"
 
-#include <errno.h>
-
 #define QUIET_NS (10 * NS_PER_S)
 
-static wk_cold void refused(struct app_core *core, struct app_full *full)
+static void refused(struct app_core *core, struct app_full *full)
 {
 	ASSERT(full == core->cfg.full);
 	atomic_store_explicit(&full->refused_ns, core->now_ns, memory_order_relaxed);
@@ -23,7 +21,7 @@ static wk_cold void refused(struct app_core *core, struct app_full *full)
 		core->lines++;
 }
 
-static wk_cold void has_room(struct app_core *core, struct app_full *full)
+static void has_room(struct app_core *core, struct app_full *full)
 {
 	ASSERT(full == core->cfg.full);
 	if (core->now_ns < atomic_load_explicit(&full->refused_ns, memory_order_relaxed) + QUIET_NS)
@@ -32,16 +30,14 @@ static wk_cold void has_room(struct app_core *core, struct app_full *full)
 		core->lines++;
 }
 
-void app_full_answered(struct app_core *core, const struct app_op *op)
+void app_full_answered(struct app_core *core, int status)
 {
 	struct app_full *full = core->cfg.full;
 
-	if (!full || (op->kind != APP_OP_PUT && op->kind != APP_OP_WRITE))
-		return;
-	if (unlikely(op->status == -ENOSPC))
+	ASSERT(full);
+	if (status == -ENOSPC)
 		refused(core, full);
-	else if (unlikely(atomic_load_explicit(&full->is_full, memory_order_relaxed)) &&
-		 op->status == 0)
+	else if (status == 0)
 		has_room(core, full);
 }
 

@@ -232,10 +232,17 @@ void app_lent_read_end(struct app_op *op)
 	s->asked_bytes -= op->asked_bytes;
 }
 
-bool app_lent_asks_enough(const struct app_core *core, const struct app_session *s)
+static bool asks_enough(const struct app_core *core, const struct app_session *s)
 {
 	DASSERT(s->reads <= s->ops);
 	if (!s->streams || s->reads < READS_MIN)
 		return false;
 	return s->asked_bytes >= 2 * window_bytes(s) || app_lent_is_stuck(core, s);
+}
+
+/* A session may take as much as it leaves to the others: idle ones have no share. */
+bool app_session_full(const struct app_core *core, const struct app_session *s)
+{
+	DASSERT(s->ops + core->op_free_count <= core->cfg.ops_max || core->cfg.ops_max == 0);
+	return s->stalled > 0 || s->ops >= max_u32(core->op_free_count, 1) || asks_enough(core, s);
 }

@@ -26,7 +26,7 @@ void app_lent_end(const struct app_core *core, struct app_session *s, uint64_t b
 /* op reads, and charged_bytes is set. */
 void app_lent_read_begin(struct app_op *op);
 void app_lent_read_end(struct app_op *op);
-/* No more reads of it are begun now. */
-bool app_lent_asks_enough(const struct app_core *core, const struct app_session *s);
+/* It has its share of operations, or of staging: nothing more of it is begun now. */
+bool app_session_full(const struct app_core *core, const struct app_session *s);
 
 #endif

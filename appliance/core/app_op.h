@@ -730,8 +730,6 @@ void app_clients_turn(struct app_core *core);
 
 void app_session_opened(struct app_core *core, struct fab_session *session);
 void app_session_closed(struct app_core *core, struct fab_session *session);
-/* It has its share of operations, or of staging: nothing more of it is begun now. */
-bool app_session_full(const struct app_core *core, const struct app_session *s);
 struct app_hidden *app_hidden_find(struct app_core *core, const struct fab_session *session,
 				   const struct meta_handle *handle);
 void app_hidden_done(struct app_core *core, struct app_hidden *h); /* committed or aborted */

@@ -81,9 +81,12 @@ struct meta_who app_who_of(const struct fab_rights *rights)
 bool app_rights_busy(struct app_core *core, struct fab_req *req)
 {
 	uint32_t count = app_is_batch(req->type) ? req->args.batch.count : 1;
-	uint64_t wait_ns = fab_session_rate_take(req->session, count, core->now_ns);
+	uint64_t wait_ns;
 
 	DASSERT(count > 0);
+	if (likely(!req->session->rate))
+		return false;
+	wait_ns = fab_session_rate_take(req->session, count, core->now_ns);
 	if (likely(wait_ns == 0) || app_rows[req->type].gives_back)
 		return false;
 	core->stat.busy++;

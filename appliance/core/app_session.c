@@ -6,7 +6,6 @@
  *                  | \--PUT_ABORT--> freed
  *                   \--its session closed--> aborts --an operation is free--> freed
  */
-#include "appliance/core/app_lent.h"
 #include "appliance/core/app_op.h"
 
 #include "base/log.h"
@@ -83,14 +82,6 @@ void app_session_opened(struct app_core *core, struct fab_session *session)
 	s->proven_bytes = 0;
 	session->user = s;
 	app_turn_opened(core, s, &core->key[session->key]);
-}
-
-/* A session may take as much as it leaves to the others: idle ones have no share. */
-bool app_session_full(const struct app_core *core, const struct app_session *s)
-{
-	DASSERT(s->ops + core->op_free_count <= core->cfg.ops_max || core->cfg.ops_max == 0);
-	return s->stalled > 0 || s->ops >= max_u32(core->op_free_count, 1) ||
-	       app_lent_asks_enough(core, s);
 }
 
 /* Every request of it was answered, so none of its files is busy. */

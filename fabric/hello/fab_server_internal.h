@@ -288,7 +288,14 @@ struct fab__session *fab__session_of(struct fab_session *pub);
 
 /* fab_pool.c */
 void fab__pool_publish(struct fab_pool *pool);
-bool fab__pool_is_ready(const struct fab_pool *pool);
+/* R1 -> A1 (fab_pool.c) */
+static inline bool fab__pool_is_ready(const struct fab_pool *pool)
+{
+	const bool ready = atomic_load_explicit(&pool->ready, memory_order_acquire); /* A1 */
+
+	DASSERT(!ready || pool->size_bytes > 0);
+	return ready;
+}
 must_check int fab__pool_add(struct fab__session *s, const struct fab_hdr *hdr,
 			     const struct fab_hdr_wire *w);
 /* fab_session.c: handles a reply that was sent, and the piece that went with it */

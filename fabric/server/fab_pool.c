@@ -14,18 +14,13 @@
 
 /*
  * Over shm the control side makes pools ready and the core uses them:
- *   R1 -> A1   memory, size and IOVA are stored before `ready` is set.
+ *   R1 -> A1   (fab_server_internal.h) memory, size and IOVA are stored before `ready` is set.
  */
 void fab__pool_publish(struct fab_pool *pool)
 {
 	ASSERT(pool->size_bytes > 0 && pool->size_bytes % FAB_POOL_ALIGN == 0);
 	ASSERT(!fab__pool_is_ready(pool));
 	atomic_store_explicit(&pool->ready, true, memory_order_release); /* R1 */
-}
-
-bool fab__pool_is_ready(const struct fab_pool *pool)
-{
-	return atomic_load_explicit(&pool->ready, memory_order_acquire); /* A1 */
 }
 
 /* Parses a POOL_ADD; over tcp it has no address. */

@@ -57,14 +57,13 @@ void fab__rate_spend(struct fab__rate *rate, const struct fab_rights *rights, ui
 
 uint64_t fab_session_rate_take(const struct fab_session *session, uint32_t count, uint64_t now_ns)
 {
+	ASSERT(session->rate);
 	DASSERT(session->rights);
-	if (likely(!session->rate))
-		return 0;
 	return fab__rate_take(session->rate, session->rights, count, now_ns);
 }
 
 void fab_session_rate_spend(const struct fab_session *session, uint64_t bytes, uint64_t now_ns)
 {
-	if (unlikely(session->rate))
-		fab__rate_spend(session->rate, session->rights, bytes, now_ns);
+	ASSERT(session->rate);
+	fab__rate_spend(session->rate, session->rights, bytes, now_ns);
 }

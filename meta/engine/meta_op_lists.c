@@ -67,9 +67,8 @@ bool meta__op_brings_blocks(const struct meta *m, const struct meta_op *op)
 
 void meta__op_blocks_settle(struct meta *m, struct meta_op *op)
 {
-	DASSERT(!(op->state & OP_BLOCKS) || op->nruns > 0);
-	if (!(op->state & OP_BLOCKS))
-		return;
+	DASSERT(op->state & OP_BLOCKS);
+	DASSERT(op->nruns > 0);
 	op->state &= ~(uint32_t)OP_BLOCKS;
 	for (uint32_t i = 0; i < op->nruns; i++) {
 		if (!op->runs[i].baddr)

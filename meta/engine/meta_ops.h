@@ -192,7 +192,8 @@ bool meta__op_wait_on(struct meta_op *op, struct list *l);
 /* A file was trimmed: those that wait for that run again. */
 void meta__ops_trimmed(struct meta *m);
 bool meta__op_brings_blocks(const struct meta *m, const struct meta_op *op);
-/* It is over: the blocks that came with it are in the tree, or the store's again. */
+/* For an operation with OP_BLOCKS that is over: the blocks that came with it are in the tree, or
+ * the store's again. */
 void meta__op_blocks_settle(struct meta *m, struct meta_op *op);
 
 /* Returns true if this shard may hold an ORPHAN record, as far as known. */

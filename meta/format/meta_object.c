@@ -17,8 +17,27 @@
  */
 #include "meta/format/meta_record.h"
 
+#include "base/hash.h"
+
 #include <errno.h>
 #include <string.h>
+
+/* ---- where a name belongs (FORMAT.md) ---------------------------------------------------- */
+
+uint64_t meta__name_hash(const struct meta *m, uint64_t dir, const char *name, uint32_t len)
+{
+	const uint64_t seed = m->secret + meta__whole_of(dir) * 0x9e3779b97f4a7c15ull;
+
+	return hash_bytes(seed, name, len) & META__MASK40;
+}
+
+uint32_t meta__dir_shard(const struct meta *m, uint64_t dir)
+{
+	DASSERT(is_pow2(m->nshards));
+	return (uint32_t)(hash_u64(m->secret, dir) & (m->nshards - 1));
+}
+
+/* ---- fields ---------------------------------------------------------------------------- */
 
 static bool type_ok(uint32_t type, uint64_t child)
 {

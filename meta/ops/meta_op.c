@@ -76,7 +76,8 @@ static int blocks_check(struct meta *m, struct meta_op *op)
 /* Settles the blocks given with the operation, and those that it replaced, whatever its result. */
 static void settle_lent(struct meta *m, struct meta_op *op)
 {
-	meta__op_blocks_settle(m, op);
+	if (op->state & OP_BLOCKS)
+		meta__op_blocks_settle(m, op);
 	if (op->type == META_OP_LET_GO)
 		meta__let_go(m, op);
 }
@@ -200,11 +201,13 @@ static int plan_whole(struct meta *m, struct meta_op *op)
 	m->ops->dead.budget = META__FREE_BUDGET;
 	m->ops->dead.has_orphan = false;
 	m->ops->lengthens = false;
+	m->ops->nowed = 0;
+	m->ops->passing = false;
+	m->ops->grows = false;
 	m->ops->who = op->who;
 	m->ops->by = meta__op_is_own(op) ? META__BY_STORE : op->reader;
 	if (unlikely(m->share))
 		m->share->waits = 0;
-	meta__owed_none(m);
 	meta__tx_begin(m, op);
 	rc = plan(m, op);
 	if (rc == 0 && m->ops->nowed)

@@ -180,8 +180,19 @@ must_check int meta__dir_free(struct meta *m, const struct meta__name *is, int64
 
 /* ---- meta_spread.c ---------------------------------------------------------------- */
 
+/* Directories that were seen to be spread are remembered by this hash of their number. */
+static_assert(META__SPREAD_KNOWN == 1u << 12, "as many as twelve bits say");
+static inline uint32_t meta__spread_place(uint64_t dir)
+{
+	return (uint32_t)(dir * 0x9e3779b97f4a7c15ull >> 52);
+}
+
 /* It has been seen to be spread: which it is for ever. */
-bool meta__spread_known(const struct meta *m, uint64_t dir);
+static inline bool meta__spread_known(const struct meta *m, uint64_t dir)
+{
+	return m->spread[meta__spread_place(dir)] == dir;
+}
+
 /* The part, or directory, where this name would be put, as far as is known without looking. */
 uint64_t meta__names_in(const struct meta *m, uint64_t dir, const char *name, uint64_t len);
 /* Returns 1: spread; 0: not, or no such directory. */
@@ -338,8 +349,7 @@ must_check int meta__links_moved(struct meta *m, struct meta__inode *in, uint64_
 
 /* ---- meta_totals.c -------------------------------------------------------------------- */
 
-/* Called when a plan begins; and when it succeeds, to add its owed sums to directories' records. */
-void meta__owed_none(struct meta *m);
+/* When a plan succeeds: adds the sums that it owes to directories' records. */
 must_check int meta__owed_settle(struct meta *m);
 /* Without a record: zeros. */
 must_check int meta__totals_get(struct meta *m, uint64_t dir, struct meta__totals *out);

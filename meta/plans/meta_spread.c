@@ -50,18 +50,6 @@ uint32_t meta__spread_at(const struct meta_conf *c)
 	return c->spread_at ? c->spread_at : SPREAD_AT;
 }
 
-static_assert(META__SPREAD_KNOWN == 1u << 12, "as many as twelve bits say");
-
-static uint32_t known_at(uint64_t dir)
-{
-	return (uint32_t)(dir * 0x9e3779b97f4a7c15ull >> 52);
-}
-
-bool meta__spread_known(const struct meta *m, uint64_t dir)
-{
-	return m->spread[known_at(dir)] == dir;
-}
-
 uint64_t meta__names_in(const struct meta *m, uint64_t dir, const char *name, uint64_t len)
 {
 	if (!meta__spread_known(m, dir) || len > META_NAME_MAX)
@@ -154,7 +142,7 @@ int meta__is_spread(struct meta *m, uint64_t dir)
 	if (rc)
 		return rc == -ENOENT ? 0 : rc;
 	if (d.spread)
-		m->spread[known_at(dir)] = dir; /* (2) */
+		m->spread[meta__spread_place(dir)] = dir; /* (2) */
 	return d.spread;
 }
 

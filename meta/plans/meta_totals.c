@@ -129,13 +129,6 @@ int meta__pending_del(struct meta *m, uint64_t dir, struct meta__dir *d)
 
 /* ---- sums that a plan owes ---------------------------------------------------------------- */
 
-void meta__owed_none(struct meta *m)
-{
-	m->ops->nowed = 0;
-	m->ops->passing = false;
-	m->ops->grows = false;
-}
-
 static struct meta__owed *owed_to(struct meta *m, uint64_t dir)
 {
 	struct meta__ops *ops = m->ops;

@@ -13,15 +13,16 @@
  * Clients answer at once and cost nothing; they are spread over the cores as the appliance does it.
  *
  * usage: cores_clock [--ms VIRTUAL | --count N] [--crossing NS] [--only SHAPE] [--drive MEM]
- *                    [--spread NAMES] [CORES...]
+ *                    [--spread NAMES] [--files N] [CORES...]
  *
- * The default: 300 ms, as measured, mem:2G, 1 2 4.  Shapes: name (files read by name), stat (their
- * attributes), list (a directory of 4096, with attributes), random (reads), write (256 KiB at
- * random places of the one large file), create (new files of 4 KiB by name, in all directories),
- * own (the same, each client in directories of its own), unlink (files of create, as they were
- * made), mixed (a quarter of the clients create, the others read by name in the same directories).
+ * The default: 300 ms, as measured, mem:2G, 64 files a request, 1 2 4.  Shapes: name (files read by
+ * name), stat (their attributes), list (a directory of 4096, with attributes), random (reads),
+ * write (256 KiB at random places of the one large file), create (new files of 4 KiB by name, in
+ * all directories), own (the same, each client in directories of its own), unlink (files of
+ * create, as they were made), mixed (a quarter of the clients create, the others read by name in
+ * the same directories), idle (turns without a request; only if asked for).
  * With --count a run ends when so much has come: two of them under callgrind, less each other, are
- * what one costs (bench/instructions_store.sh).
+ * what one costs (bench/instructions_store.sh), or the files that it touches (bench/way.sh).
  */
 #define _GNU_SOURCE
 #include "appliance/core/app_op.h"
@@ -53,9 +54,21 @@ enum {
 	ADDRESS_BYTES = 64,
 };
 
-enum shape { BY_NAME, STAT, LIST, AT_RANDOM, WRITE, CREATE, CREATE_OWN, UNLINK, MIXED, SHAPES };
+enum shape {
+	BY_NAME,
+	STAT,
+	LIST,
+	AT_RANDOM,
+	WRITE,
+	CREATE,
+	CREATE_OWN,
+	UNLINK,
+	MIXED,
+	IDLE,
+	SHAPES
+};
 static const char *const shape_name[SHAPES] = { "name",   "stat", "list",   "random", "write",
-						"create", "own",  "unlink", "mixed" };
+						"create", "own",  "unlink", "mixed",  "idle" };
 
 struct slot {
 	struct fab_call call;
@@ -90,7 +103,8 @@ static uint64_t clock_ns[APP_CORES_MAX], crossing_ns = UINT64_MAX, virtual_ms = 
 static uint32_t spread_at; /* names of a directory; 0: as in a store */
 static uint64_t count_max; /* --count; 0: by time */
 static const char *drive_name = "mem:2G";
-static uint32_t dirs = DIRS; /* that files are made in */
+static uint32_t dirs = DIRS;   /* that files are made in */
+static uint32_t files = BATCH; /* of a request that has many */
 
 /* ---- what a message costs ---------------------------------------------------------------- */
 
@@ -466,7 +480,7 @@ static void ask(struct client *c, struct slot *s, enum shape shape)
 		s->call.args.name.name = own_name(c, s, 0, c->gone++, shape);
 	} else if (shape >= CREATE) {
 		s->call.type = FAB_PUT;
-		for (uint32_t i = 0; i < BATCH; i++)
+		for (uint32_t i = 0; i < files; i++)
 			s->put[i] = (struct fab_put_item){
 				.name = own_name(c, s, i, c->made++, shape),
 				.size_bytes = BLOCK_SIZE,
@@ -474,7 +488,7 @@ static void ask(struct client *c, struct slot *s, enum shape shape)
 				.sums_at = BLOCK_SIZE,
 				.mode = 0644,
 			};
-		s->call.args.batch.count = BATCH;
+		s->call.args.batch.count = files;
 		s->call.args.batch.puts = s->put;
 	} else if (shape == LIST) {
 		s->call.type = FAB_LIST;
@@ -484,9 +498,9 @@ static void ask(struct client *c, struct slot *s, enum shape shape)
 		s->call.args.list.count_max = LISTED;
 	} else if (shape == STAT) {
 		s->call.type = FAB_STAT;
-		for (uint32_t i = 0; i < BATCH; i++)
+		for (uint32_t i = 0; i < files; i++)
 			s->stat[i] = name_of(s, i, (uint32_t)rand_below(&c->rand, FILES));
-		s->call.args.batch.count = BATCH;
+		s->call.args.batch.count = files;
 		s->call.args.batch.names = s->stat;
 	} else if (shape == AT_RANDOM) {
 		s->call.type = FAB_READ;
@@ -496,12 +510,12 @@ static void ask(struct client *c, struct slot *s, enum shape shape)
 		s->call.args.read.length_bytes = BLOCK_SIZE;
 	} else {
 		s->call.type = FAB_READ_BATCH;
-		for (uint32_t i = 0; i < BATCH; i++)
+		for (uint32_t i = 0; i < files; i++)
 			s->read[i] = (struct fab_read_item){
 				.name = name_of(s, i, (uint32_t)rand_below(&c->rand, FILES)),
 				.length_bytes = BLOCK_SIZE,
 			};
-		s->call.args.batch.count = BATCH;
+		s->call.args.batch.count = files;
 		s->call.args.batch.reads = s->read;
 	}
 	submit(c, s);
@@ -511,18 +525,18 @@ static uint32_t answers(const struct fab_call *call)
 {
 	struct fab_answer answer;
 
-	for (uint32_t i = 0; i < BATCH; i++)
+	for (uint32_t i = 0; i < files; i++)
 		ASSERT(fab_call_answer(call, i, &answer) == 0 && answer.status == 0);
-	return BATCH;
+	return files;
 }
 
 static uint32_t attributes(const struct fab_call *call)
 {
 	struct fab_attr attr;
 
-	for (uint32_t i = 0; i < BATCH; i++)
+	for (uint32_t i = 0; i < files; i++)
 		ASSERT(fab_call_attr(call, i, &attr) == 0 && attr.size_bytes == BLOCK_SIZE);
-	return BATCH;
+	return files;
 }
 
 /* The slot's listing goes on where it ended, or from the start. */
@@ -603,7 +617,8 @@ static uint64_t run_for(enum shape shape, uint64_t ns, uint64_t most)
 		uint32_t at = behind();
 
 		step(at);
-		for (uint32_t i = 0; i < CLIENTS; i++)
+		count += shape == IDLE;
+		for (uint32_t i = 0; i < CLIENTS && shape != IDLE; i++)
 			if (client[i].core == at)
 				count += serve_client(&client[i], shape);
 	}
@@ -636,7 +651,7 @@ static double rate(enum shape shape)
 	const uint64_t ns = count_max ? UINT64_MAX / 2 : virtual_ms * NS_PER_MS;
 	uint64_t count, took_ns;
 
-	for (uint32_t i = 0; shape >= WRITE && i < CLIENTS; i++)
+	for (uint32_t i = 0; shape >= WRITE && shape != IDLE && i < CLIENTS; i++)
 		for (uint32_t k = 0; k < SLOTS; k++)
 			(shape == WRITE ? fill_piece : fill_window)(&client[i], &client[i].slot[k]);
 	memset(clock_ns, 0, sizeof(clock_ns));
@@ -661,7 +676,7 @@ static double made_percent(void)
 	for (uint32_t i = 1; i < ncores; i++) {
 		app_core_stat(core[i], &stat);
 		made += stat.made;
-		asked += stat.requests[FAB_PUT] * BATCH;
+		asked += stat.requests[FAB_PUT] * files;
 	}
 	return asked ? 100.0 * (double)made / (double)asked : 0;
 }
@@ -698,7 +713,7 @@ static bool pick(const char *name, bool *wanted)
 			return wanted[shape] = true;
 	fprintf(stderr,
 		"cores_clock: no shape %s: name, stat, list, random, write, create, own, unlink, "
-		"mixed\n",
+		"mixed, idle\n",
 		name);
 	exit(2);
 }
@@ -720,13 +735,15 @@ int main(int argc, char **argv)
 			crossing_ns = strtoull(argv[++i], NULL, 0), told = true;
 		else if (strcmp(argv[i], "--spread") == 0 && i + 1 < argc)
 			spread_at = (uint32_t)strtoul(argv[++i], NULL, 0);
+		else if (strcmp(argv[i], "--files") == 0 && i + 1 < argc)
+			files = min_u32((uint32_t)strtoul(argv[++i], NULL, 0), BATCH);
 		else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc)
 			some = pick(argv[++i], wanted);
 		else if (n < APP_CORES_MAX)
 			counts[n++] = (uint32_t)atoi(argv[i]);
 	}
 	for (uint32_t shape = 0; shape < SHAPES; shape++)
-		wanted[shape] |= !some;
+		wanted[shape] |= !some && shape != IDLE;
 	n = n ? n : 3;
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	for (int i = 0; i < 8 && !told; i++) /* the least: the others were disturbed */
