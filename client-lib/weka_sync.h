@@ -101,8 +101,8 @@ WEKA_MUST_CHECK int weka_undrain(struct weka_client *client, const char *drive);
  * blocks that are no longer new, over so many drives and one, and frees their second copies.
  * Errors:  -EINVAL (another scheme), -EALREADY, -EPERM (too few drives are in use, or parity is
  *          asked for before two copies), -ENODEV (a drive is dead, missing, or being drained),
- *          -ENOSPC (no room for two copies), -EFBIG (its roots are on one drive, and too many to be
- *          moved), -EACCES.
+ *          -ENOSPC (no room for two copies, or with such parity), -EFBIG (its roots are on one
+ *          drive, and too many to be moved), -EACCES.
  */
 WEKA_MUST_CHECK int weka_protect(struct weka_client *client, const char *scheme);
 

@@ -410,7 +410,7 @@ struct meta_statfs {
 	uint64_t deallocated_blocks, deallocate_failures; /* since mount */
 	/* now; kept zones are never for files: log, reserve, spare; zone_blocks: with its header */
 	uint64_t live_blocks, live_pages, log_zones, kept_zones, zone_blocks;
-	uint64_t lone_blocks, converts, fold, folded_blocks, parity_blocks;
+	uint64_t lone_blocks, converts, fold, folded_blocks, parity_blocks, protect_missing_blocks;
 };
 
 /*

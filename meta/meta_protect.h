@@ -7,7 +7,8 @@
  * struct meta_statfs counts that: copies; lone_blocks, in zones whose blocks still have one copy of
  * two; converts: 1 while there may be such blocks since meta_protect(), and no drive may be lost.
  * fold: the zones of data of a fold, at most, 0: none is made; folded_blocks: places for files in
- * folds; parity_blocks: of these written since the mount, for parity.
+ * folds; parity_blocks: of these written since the mount, for parity; protect_missing_blocks: live
+ * ones that had no room when meta_protect() or meta_fold() was called last.
  */
 #ifndef META_PROTECT_H
 #define META_PROTECT_H
@@ -38,7 +39,8 @@ must_check int meta_protect(struct meta *m);
  * meta_protect(): META_OP_DRIVE with META_PROTECT and the number in `length`.
  *
  * Errors:  -EINVAL: not 2 to META_FOLD_MAX; -EALREADY: it is that number already; -EPERM: the store
- *          has one copy, or converts, or too few drives serve; -EBUSY, -EIO, -EROFS as there.
+ *          has one copy, or converts, or too few drives serve; -ENOSPC: such folds would hold less
+ *          than the live blocks; -EBUSY, -EIO, -EROFS as there.
  */
 must_check int meta_fold(struct meta *m, uint32_t zones);
 

@@ -292,6 +292,7 @@ struct meta__zones {
 	uint64_t live_blocks;  /* of data */
 	uint64_t given_blocks; /* for new data, since mount */
 	uint64_t promised;     /* blocks for new data that are pending */
+	uint64_t yielded;      /* places that new data leaves to a change: meta_protect.c (8) */
 	uint64_t claim;        /* blocks that collection has yet to find places for */
 	uint64_t deaths;       /* of data blocks, and other events that make collection useful */
 	uint64_t gone;         /* drives, by their bits */
@@ -378,8 +379,10 @@ uint32_t meta__zone_reserve(const struct meta *m, bool data);
 uint32_t meta__zones_of_reserve(const struct meta *m); /* ... those for pages */
 /* ... and these collection keeps free of everything that it can. */
 uint32_t meta__zones_kept(const struct meta *m);
-/* Returns true if all that the store has fits into pairs: meta_alloc.c (10). */
-bool meta__pairs_fit(const struct meta *m);
+/* Returns the places for data, garbage included, which is collected before -ENOSPC. */
+uint64_t meta__data_places(const struct meta *m);
+/* Returns the blocks for which pairs have no room: meta_alloc.c (10). */
+uint64_t meta__pairs_short(const struct meta *m);
 uint64_t meta__pages_ahead(const struct meta__zones *z); /* addresses in open and ready zones */
 
 /* ---- meta_zone_mend.c ---------------------------------------------------- */
@@ -555,7 +558,8 @@ struct meta__boot {
 	int add_status;     /* of the last drive that was to be added */
 	int drain_status;   /* of the last one that was to be drained, or to stay */
 	struct meta__drain drain;
-	struct { /* meta_supers.c: of this drive, copies by bits */
+	uint64_t missing_blocks; /* that another protection had no room for, asked for last */
+	struct {                 /* meta_supers.c: of this drive, copies by bits */
 		uint32_t drive, wrong;
 		bool mends, mended; /* some were; these were */
 	} supers;

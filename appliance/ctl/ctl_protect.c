@@ -25,10 +25,6 @@ static const char *why_not(int err, bool is_fold)
 	case -ENODEV:
 		return "a drive is dead, missing or being drained: wait until that has ended, or "
 		       "see wekactl status";
-	case -ENOSPC:
-		return "two copies of what is there, and the room that spare_drives keeps, do not "
-		       "fit, or too little is free to begin: wekactl drives add, remove files, or "
-		       "set spare_drives = 0";
 	case -EFBIG:
 		return "the roots of the store are on one drive, and there are too many to move "
 		       "them";
@@ -43,6 +39,30 @@ static const char *why_not(int err, bool is_fold)
 	}
 }
 
+/* The appliance has refused for lack of room: says how much is missing, and what helps. */
+static int no_room(struct ctl *c, bool is_fold)
+{
+	char why[CTL_STATUS_WHY], *text;
+	struct ctl_text bytes = ctl_bytes(0);
+	uint64_t missing = 0;
+	json_t *status;
+
+	if (!ctl_status_get(c, &text, &status, why)) {
+		missing = ctl_num(status, "store", "protect_missing_bytes");
+		bytes = ctl_bytes((double)missing);
+		json_decref(status);
+		free(text);
+	}
+	if (missing == 0)
+		return ctl_fail("protect: too little is free to begin: try again in a moment, or "
+				"remove files; nothing was changed");
+	return ctl_fail("protect: %s do not fit into the store beside the room that spare_drives "
+			"keeps: room for %s is missing: wekactl drives add, remove files, or set "
+			"spare_drives = 0; nothing was changed",
+			is_fold ? "the files, in such folds," : "two copies of what is there",
+			bytes.s);
+}
+
 static int protect(struct ctl *c)
 {
 	const bool is_fold = strchr(c->argv[0], '+') != NULL;
@@ -51,6 +71,8 @@ static int protect(struct ctl *c)
 	if (ctl_connect(c))
 		return 1;
 	err = weka_protect(c->client, c->argv[0]);
+	if (err == -ENOSPC)
+		return no_room(c, is_fold);
 	if (err)
 		return ctl_fail("protect: %s", why_not(err, is_fold));
 	if (c->json && is_fold)

@@ -232,8 +232,7 @@ static uint64_t zones_for_others(const struct meta *m)
 	       meta__spare_zones(m) + (unlikely(m->converts) ? zones_ahead(m, UINT64_MAX) : 0);
 }
 
-/* Returns the places for data, garbage included, which is collected before -ENOSPC. */
-static uint64_t places_for_data(const struct meta *m)
+uint64_t meta__data_places(const struct meta *m)
 {
 	const uint64_t zones = meta__groups_total(m), others = zones_for_others(m);
 
@@ -242,11 +241,19 @@ static uint64_t places_for_data(const struct meta *m)
 		       : 0;
 }
 
-bool meta__pairs_fit(const struct meta *m)
+/* ... less those that a change of the protection will take: meta_protect.c (8). */
+static uint64_t places_for_data(const struct meta *m)
+{
+	const uint64_t places = meta__data_places(m);
+
+	return places - min_u64(places, m->zones->yielded);
+}
+
+uint64_t meta__pairs_short(const struct meta *m)
 {
 	const struct meta__zones *z = m->zones;
 	const struct meta__geo *g = &z->geo;
-	const uint64_t all = meta__pairs_total(m);
+	const uint64_t all = meta__pairs_total(m), a_zone = g->zone_end - 1;
 	const uint64_t dirty = min_u64(z->dirty_pages_max, 2 * z->live_pages + 16);
 	const uint64_t pages = max_u64(dirty, z->page[0].want_min + z->page[1].want_min);
 	const uint64_t log = g->log_zones_max; /* META__LOG_COPIES are a pair */
@@ -255,7 +262,8 @@ bool meta__pairs_fit(const struct meta *m)
 	ASSERT(z->counted && m->copies == 1);
 	need += max_u64(4 + log, div_up(all * 3, 100) + 1) + zones_ahead(m, ahead_max(m) / 2);
 	need += div_up(pages + div_up(z->live_pages * 4, 3), g->zone_pages);
-	return need + div_up(z->live_blocks, g->zone_end - 1) <= all;
+	need += div_up(z->live_blocks, a_zone);
+	return need > all ? (need - all) * a_zone : 0;
 }
 
 int meta__space_ok(const struct meta *m)

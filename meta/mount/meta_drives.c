@@ -540,6 +540,7 @@ void meta__drives_end(struct meta *m, int status)
 	ASSERT(b->in_flight == 0);
 	ASSERT(status <= 0);
 	b->adding = false;
+	m->zones->yielded = 0;
 	if (b->told)
 		*b->told = status;
 	b->stage = NULL;

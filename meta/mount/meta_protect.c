@@ -39,6 +39,10 @@
  *  (7) No fold is made before the superblocks of all drives say that there may be some: a program
  *      that does not know them refuses the store from then on
  *      [test_meta_fold:a_store_of_two_copies_is_folded_from_now_on].
+ *  (8) Folds of another width are refused if they leave fewer places than there are live blocks.
+ *      While the superblocks are written new data leaves the room that such folds take.  So all
+ *      files can be replaced when they take effect
+ *      [test_meta_fold_full:all_can_be_replaced_when_other_folds_are_accepted].
  */
 #include "meta/engine/meta_lend.h"
 #include "meta/engine/meta_log.h"
@@ -48,6 +52,8 @@
 
 #include <errno.h>
 #include <string.h>
+
+#define BRIM_ZONES 4u /* (8): some are not quite full, and the index takes a few more */
 
 /* Writes `next`, and calls `done` when all superblocks have it. */
 static void change(struct meta *m, int *status, int (*stage)(struct meta *m))
@@ -124,10 +130,16 @@ static int ended(struct meta *m)
 }
 
 /* (4) */
-static bool has_room(const struct meta *m)
+static bool has_room(struct meta *m)
 {
 	ASSERT(m->copies == 1);
-	return meta__pairs_fit(m) && meta__pairs_free(m) > meta__zone_reserve(m, false);
+	m->boot->missing_blocks = meta__pairs_short(m);
+	if (m->boot->missing_blocks)
+		return false;
+	if (meta__pairs_free(m) > meta__zone_reserve(m, false))
+		return true;
+	meta__ckpt_want(m); /* zones in which nothing lives are free when it is asked for again */
+	return false;
 }
 
 /* Roots that share a drive must be moved; more zones than these no superblock can name. */
@@ -185,6 +197,27 @@ int meta_protect(struct meta *m)
 	return 0;
 }
 
+/* (8) */
+static bool fold_has_room(struct meta *m, uint32_t zones)
+{
+	const uint64_t margin = BRIM_ZONES * (uint64_t)(m->zones->geo.zone_end - 1);
+	const uint64_t has = m->zones->live_blocks + m->zones->promised + margin;
+	const uint64_t before = meta__data_places(m);
+	const uint32_t fold = m->fold;
+	uint64_t after;
+
+	m->fold = zones; /* as if */
+	after = meta__data_places(m);
+	m->fold = fold;
+	ASSERT(m->zones->yielded == 0); /* no change is under way */
+	m->boot->missing_blocks = 0;
+	if (after >= before)
+		return true;
+	m->boot->missing_blocks = has > after ? has - after : 0;
+	m->zones->yielded = has > after ? 0 : before - after;
+	return has <= after;
+}
+
 /* (7) */
 static int folds(struct meta *m)
 {
@@ -215,6 +248,8 @@ int meta_fold(struct meta *m, uint32_t zones)
 		return -EALREADY;
 	if (m->copies < 2 || m->converts || m->zones->geo.drives_serving <= zones)
 		return -EPERM;
+	if (!fold_has_room(m, zones))
+		return -ENOSPC;
 	ASSERT(b->super.copies == 2 && !b->super.converts);
 	meta__next_set(m);
 	b->next.fold = zones;

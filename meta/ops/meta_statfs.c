@@ -25,5 +25,6 @@ int meta__plan_statfs(struct meta *m, struct meta_op *op)
 	meta__gc_stat(m, s);
 	meta__log_stat(m, s);
 	s->page_blocks = m->index_blocks;
+	s->protect_missing_blocks = m->boot->missing_blocks;
 	return 0;
 }

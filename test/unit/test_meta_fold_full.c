@@ -258,6 +258,62 @@ static int protect(uint32_t width)
 	return rig_run(&r, &op);
 }
 
+static struct meta_statfs statfs_now(void)
+{
+	struct meta_statfs s = { 0 };
+	struct meta_op op = { .type = META_OP_STATFS, .statfs = &s };
+
+	cr_assert_eq(rig_run(&r, &op), 0);
+	return s;
+}
+
+/* Files go until the store takes other folds, or has folds at all.  Each refusal says how many
+ * blocks have no room, and changes nothing.  Returns how many files went. */
+static uint32_t protect_when_it_fits(uint32_t width)
+{
+	const uint32_t was = r.m->fold;
+	uint32_t gone = 0;
+	int err;
+
+	while ((err = protect(width)) == -ENOSPC) {
+		const uint64_t missing = statfs_now().protect_missing_blocks;
+
+		cr_assert_gt(missing, 0);
+		cr_assert_eq(r.m->fold, was);
+		for (uint64_t blocks = 0; blocks < missing && gone < files; gone++) {
+			blocks += fill_at[gone] ? 12 : 0;
+			cr_assert_eq(rig_unlink(&r, fill_path(gone)), fill_at[gone] ? 0 : -ENOENT);
+			fill_at[gone] = 0;
+		}
+		cr_assert_lt(gone, files);
+	}
+	cr_assert_eq(err, 0);
+	cr_assert_eq(r.m->fold, width);
+	cr_assert_eq(statfs_now().protect_missing_blocks, 0);
+	return gone;
+}
+
+/* Each file that is there is replaced, some more than once.  Returns how often there was no
+ * room. */
+static uint32_t replace(uint32_t count)
+{
+	uint32_t refused = 0;
+
+	for (uint32_t n = 0; n < count; n++) {
+		const uint32_t k = n % files;
+
+		if (fill_at[k] == 0)
+			continue;
+		cr_assert_eq(rig_unlink(&r, fill_path(k)), 0);
+		fill_at[k] = 0;
+		if (rig_put(&r, fill_path(k), 12, 9000 + n) != 0)
+			refused++;
+		else
+			fill_at[k] = 9000 + n;
+	}
+	return refused;
+}
+
 /* As many folds as the drives allow, in place of the pairs of a full store.  Returns how many files
  * it had; in the end it has as many as there is room for. */
 static uint32_t mirror_is_folded(uint64_t seed, uint32_t drives)
@@ -269,7 +325,7 @@ static uint32_t mirror_is_folded(uint64_t seed, uint32_t drives)
 		(void)churn(files);
 	before = files;
 	cr_assert_eq(protect(drives), drives > META_FOLD_MAX ? -EINVAL : -EPERM);
-	cr_assert_eq(protect(drives - 1), 0);
+	(void)protect_when_it_fits(drives - 1);
 	(void)churn(20);
 	rig_idle(&r);
 	fold();
@@ -295,6 +351,64 @@ Test(meta_fold_full, full_mirror_is_folded)
 		}
 }
 
+/* With room for one drive, that is: without it folds fill the store to the last zone. */
+static void narrower_when_it_fits(uint64_t seed, uint32_t drives, uint32_t from, uint32_t width)
+{
+	full_store(seed, drives, from, META_SPARE_AUTO);
+	(void)churn(files);
+	fold();
+	(void)protect_when_it_fits(width);
+	cr_assert_eq(replace(2 * files), 0, "seed %llu, %u drives, %u to %u",
+		     (unsigned long long)seed, drives, from, width);
+	fills_are_there();
+	folds_are_right();
+	rig_end(&r);
+}
+
+Test(meta_fold_full, all_can_be_replaced_when_other_folds_are_accepted)
+{
+	for (uint64_t seed = 1; seed <= 2; seed++)
+		for (uint32_t drives = 4; drives <= RIG_DRIVES_MAX; drives++)
+			for (uint32_t width = 2; width < drives - 1; width++)
+				narrower_when_it_fits(seed, drives, drives - 1, width);
+	narrower_when_it_fits(1, 3, 0, 2);
+}
+
+/* Files do not take the room that the folds will need, while the superblocks are written. */
+Test(meta_fold_full, room_of_narrower_folds_is_left_while_they_are_asked_for)
+{
+	struct meta_statfs before, during;
+
+	empty_store(1, 6, 5, META_SPARE_AUTO);
+	fill(200);
+	rig_idle(&r);
+	meta__statfs_space(r.m, &before);
+	cr_assert_eq(meta_fold(r.m, 2), 0);
+	meta__statfs_space(r.m, &during);
+	cr_assert_eq(r.m->fold, 5); /* it is being written */
+	rig_idle(&r);
+	cr_assert_eq(r.m->fold, 2);
+	cr_assert_leq(during.blocks_free, statfs_now().blocks_free);
+	cr_assert_lt(during.blocks_free, before.blocks_free * 9 / 10);
+	cr_assert_geq(during.blocks_free, before.blocks_free / 2);
+	cr_assert_eq(r.m->zones->yielded, 0);
+	rig_end(&r);
+}
+
+Test(meta_fold_full, narrower_folds_of_a_full_store_are_refused)
+{
+	for (uint32_t spare = 0; spare < 2; spare++)
+		for (uint32_t drives = 5; drives <= RIG_DRIVES_MAX; drives++) {
+			full_store(drives, drives, drives - 1, spare);
+			(void)churn(files);
+			fold();
+			cr_assert_eq(protect(2), -ENOSPC);
+			cr_assert_eq(replace(files), 0);
+			cr_assert_gt(protect_when_it_fits(2), files / 20);
+			rig_end(&r);
+		}
+}
+
 Test(meta_fold_full, folds_get_narrower)
 {
 	for (uint64_t seed = 1; seed <= 2; seed++)
@@ -303,7 +417,7 @@ Test(meta_fold_full, folds_get_narrower)
 
 			full_store(seed, drives, drives - 1, META_SPARE_AUTO);
 			(void)churn(files);
-			cr_assert_eq(protect(2), 0);
+			(void)protect_when_it_fits(2);
 			rig_idle(&r);
 			(void)churn(files / 4);
 			cr_assert(loses(drive), "%u drives: %u zones", drives,
