@@ -1,25 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause-Patent
-# Makes the unified kernel image $OUT/weka.efi and the disk $OUT/weka.raw; build.sh calls it.
+# Makes the disk $OUT/weka.raw; build.sh calls it.
 #
 #   sector 2048     ESP    boot loader, EFI/Linux/weka_VERSION+3.efi: three tries
 #                   root A, hashes A, root B, hashes B (empty)
 #                   state  /var; the first boot makes it as large as the disk
 set -eu
 . "$OUT/root.env"
-# In MiB.  Roots leave room for later versions.
-ESP=320 ROOT=768 HASHES=8 STATE=64
-# no_timer_check: in a machine that a busy host emulates the check fails, and the kernel would stop.
-CMDLINE="weka.hash=$hash weka.salt=$salt weka.blocks=$blocks ro quiet systemd.gpt_auto=no loglevel=4 panic=10 \
-intel_iommu=on iommu.passthrough=0 no_timer_check console=tty0 console=ttyS0,115200"
 LOADER=/usr/lib/systemd/boot/efi
 
-die() { echo "image: $*" >&2; exit 1; }
-[ "$(stat -c %s "$OUT/root.erofs")" -le $((ROOT << 20)) ] || die "the root does not fit $ROOT MiB"
-[ "$(stat -c %s "$OUT/root.verity")" -le $((HASHES << 20)) ] || die "its hashes do not fit $HASHES MiB"
-
 efi=$OUT/weka.efi
-"$HERE/uki.sh" "$CMDLINE" "$OUT/initrd" "$efi"
 
 # ---- the ESP ---------------------------------------------------------------------------------------------
 esp=$OUT/esp
@@ -65,9 +55,3 @@ put "$OUT/root.erofs" $((1 + ESP))
 put "$OUT/root.verity" $((1 + ESP + ROOT))
 put "$state" $((1 + ESP + 2 * (ROOT + HASHES)))
 rm -rf "$esp" "$esp.tree" "$state"
-
-# ---- an upgrade ----------------------------------------------------------------------------------------------
-{ echo "version=$VERSION"; cat "$OUT/root.env"; } >"$OUT/about"
-rm -f "$OUT"/*.upgrade
-tar -C "$OUT" -cf "$OUT/weka_$VERSION.upgrade" --format=ustar --owner=0 --group=0 --numeric-owner --mode=644 \
-	--mtime="@$SOURCE_DATE_EPOCH" about root.erofs root.verity weka.efi

@@ -14,9 +14,9 @@ mkdir "$more"
 install -m 755 "$HERE/install" "$more/install"
 echo "weka-appliance $VERSION" >"$more/weka.name"
 echo $(($(stat -c %s "$OUT/weka.raw") / 512)) >"$more/weka.sectors"
-gzip -n -6 <"$OUT/weka.raw" >"$more/weka.raw.gz"
+gzip -n -1 <"$OUT/weka.raw" >"$more/weka.raw.gz" # -6 makes it 8 % smaller, in twice the time
 find "$more" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
-{ cat "$OUT/initrd" && cd "$more" && find . | sort | cpio -o -H newc -R 0:0 --reproducible --quiet; } >"$OUT/install.initrd"
+{ cat "$OUT/initrd" && (cd "$more" && find . | sort | cpio -o -H newc -R 0:0 --reproducible --quiet); } >"$OUT/install.initrd"
 rm -rf "$more"
 
 efi=$OUT/weka-install.efi

@@ -110,8 +110,8 @@ esp() { echo "$DIR/disk@@1M"; }
 
 # ---- upgrades ------------------------------------------------------------------------------------
 V=$(sed -n 's/^version=//p' "$IMAGES/about")
-image_of() { # NAME VERSION: one more image, without what an upgrade does not need
-	env -u MAKEFLAGS -u MAKELEVEL IMAGE="$DIR/$1" VERSION="$2" appliance/image/build.sh && rm -f "$DIR/$1/weka.raw"
+image_of() { # NAME VERSION: an upgrade to one more image
+	env -u MAKEFLAGS -u MAKELEVEL IMAGE="$DIR/$1" VERSION="$2" appliance/image/build.sh
 }
 
 # Two ways to say what to format without typing: a file on the disk, and a medium for cloud-init.
