@@ -5,15 +5,17 @@ first_ones     = $(filter $(1),$(2)) $(filter-out $(1),$(2))
 unit_tests    := $(patsubst test/unit/%.c,%,$(wildcard test/unit/test_$(T)*.c))
 # These take half of the time of all suites under ASan: make test runs them in release only,
 # make test-long under ASan, too.
-asan_long     := $(addprefix test_meta_,boot copies drain drives fold fold_full fold_hostile full full_log full_rebuild gc \
+asan_long     := $(addprefix test_meta_,boot copies drain drives fold fold_full fold_hostile fold_late full full_log full_rebuild gc \
 	ops_store pair pair_moves power protect protect_full receipt replace statfs store totals totals_full) test_app_again test_app_replay
-unit_tests    := $(call first_ones,test_meta_drain test_meta_full test_app_serve,$(if \
+unit_tests    := $(call first_ones,$(addprefix test_,app_fold app_replay app_serve meta_drain meta_fold meta_fold_full \
+	meta_full meta_pair meta_pair_moves nvme_away nvme_hang),$(if \
 	$(filter asan-short,$(VARIANT)-$(TEST_LENGTH)),$(filter-out $(asan_long),$(unit_tests)),$(unit_tests)))
 torture_tests := $(patsubst test/torture/%.c,%,$(wildcard test/torture/torture_$(T)*.c))
 fuzz_tests    := $(patsubst test/fuzz/%.c,%,$(wildcard test/fuzz/fuzz_$(T)*.c))
-e2e_tests     := $(call first_ones,%_faults.sh %_kill.sh %_keys.sh,$(wildcard test/e2e/e2e_$(T)*.sh))
+e2e_tests     := $(call first_ones,$(addprefix %_,$(addsuffix .sh,deb docs faults fold metrics mirror mount_cases mount_programs \
+	page preload_away preload_programs vfio_user)),$(wildcard test/e2e/e2e_$(T)*.sh))
 test_tools    := $(patsubst test/tools/%.c,%,$(wildcard test/tools/*.c))
-guest_tests   := $(wildcard test/guest/guest_$(T)*.sh)
+guest_tests   := $(call first_ones,%_rdma.sh %_tree.sh %_power.sh,$(wildcard test/guest/guest_$(T)*.sh))
 guest_preload := $(patsubst test/guest/%.c,%.so,$(wildcard test/guest/preload_*.c))
 guest_tools   := $(patsubst test/guest/%.c,%,$(filter-out test/guest/preload_%,$(wildcard test/guest/*.c)))
 

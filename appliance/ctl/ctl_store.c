@@ -23,6 +23,9 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#define CACHE_LEAST (32ull << 20)
+#define CACHE_MOST  (256ull << 20)
+
 struct drive_set { /* what format and check work on */
 	char name[CTL_DRIVES_MAX][APP_CONF_TEXT_MAX];
 	bool made[CTL_DRIVES_MAX]; /* the file was not there before */
@@ -199,6 +202,22 @@ static void turn(struct app_core *core)
 		rest(core);
 }
 
+/* Returns the size of the cache: a quarter of the drives, so that a small store is not waited for
+ * while memory is cleared that it has no use for; from a certain size on the daemon's default. */
+static uint64_t cache_bytes(const struct drive_set *b)
+{
+	struct nvme_info info;
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < b->store_count; i++) {
+		if (!b->drive[i])
+			continue; /* the store has none there any more */
+		nvme_drive_info(b->drive[i], &info);
+		bytes += info.nblocks * NVME_BLOCK_SIZE / 4;
+	}
+	return min_u64(max_u64(bytes, CACHE_LEAST), CACHE_MOST);
+}
+
 static int boot(struct ctl *c, struct drive_set *b, enum app_boot how)
 {
 	struct app_core_cfg cfg = {
@@ -206,6 +225,7 @@ static int boot(struct ctl *c, struct drive_set *b, enum app_boot how)
 		.drive = b->drive,
 		.drive_name = b->name,
 		.ndrives = b->store_count,
+		.cache_bytes = cache_bytes(b),
 		.boot = how,
 		.nshards = c->shards,
 		.copies = c->copies,
@@ -263,6 +283,8 @@ static void print_format(const struct ctl *c, const struct drive_set *b)
 	struct nvme_info info;
 
 	for (uint32_t i = 0; i < b->count; i++) {
+		if (!b->drive[i])
+			continue; /* the store has none there any more */
 		nvme_drive_info(b->drive[i], &info);
 		bytes += info.nblocks * NVME_BLOCK_SIZE;
 		if (*info.note && !c->quiet)

@@ -14,10 +14,10 @@ make_tree "$DIR/src" 3000
 check "format" "$BIN/wekactl" format --protect none "$D0" "$D1"
 check "start" start
 
-# Puts one by one beside the import; a line is written only after the answer.
+# Puts one by one beside the import, until $DIR/enough is there; a line is written only after the answer.
 witness() {
 	i=0
-	while :; do
+	until [ -e "$DIR/enough" ]; do
 		i=$((i + 1))
 		echo "round $1 file $i" >"$DIR/w"
 		ctl put "$DIR/w" "/witness-$1-$i" 2>/dev/null || return
@@ -34,10 +34,12 @@ for round in $(seq $kills); do
 	putter=$!
 	sleep "0.$((round * 7 % 10))$((round * 3 % 10))"
 	crash
-	wait $putter
+	: >"$DIR/enough"
 	kill $importer 2>/dev/null
 	wait $importer 2>/dev/null
 	start || { bad=1; not_ok "restart after kill $round" "$(tail -3 "$DIR/daemon.log")"; break; }
+	wait $putter # its last put goes on by itself, and is acknowledged, too
+	rm "$DIR/enough"
 	while read -r path text; do
 		[ "$(ctl cat "$path" 2>&1)" = "$text" ] && continue
 		not_ok "kill $round: $path is there" "$(ctl cat "$path" 2>&1 | head -1)"

@@ -126,11 +126,10 @@ make_tree() { # DIR FILES
 	for size in 0 1 511 512 513 4095 4096 4097 8192 65536 524287 524288 524289 1048577 4194304 4194305 9000001; do
 		head -c $size /dev/urandom >"$1/size-$size"
 	done
-	i=0
-	while [ $i -lt "$2" ]; do
-		head -c $((i * 37 % 9000)) /dev/urandom >"$1/sub/file $i"
-		i=$((i + 1))
-	done
+	/usr/bin/python3 -c 'import os, sys
+for i in range(int(sys.argv[2])):
+    with open(f"{sys.argv[1]}/sub/file {i}", "wb") as f:
+        f.write(os.urandom(i * 37 % 9000))' "$1" "$2"
 	long=$(printf '%0255d' 7)
 	echo long >"$1/sub/$long"
 	printf 'bytes' >"$1/sub/$(printf 'not \377 utf-8')"

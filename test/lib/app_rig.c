@@ -15,6 +15,8 @@
 #include <unistd.h>
 
 enum { DRIVES_DEFAULT = 1, SHARDS_DEFAULT = 16 };
+/* Little memory, since it is cleared at each beginning. */
+enum { CACHE_DEFAULT = 32 << 20, STAGING_DEFAULT = 16 << 20 };
 
 const uint8_t app_rig_secret[FAB_KEY_BYTES] = "any thirty-two bytes are a key.";
 
@@ -88,6 +90,10 @@ void app_rig_begin(struct app_rig *rig)
 		rig->cfg.ndrives = DRIVES_DEFAULT;
 	if (rig->cfg.nshards == 0)
 		rig->cfg.nshards = SHARDS_DEFAULT;
+	if (rig->cfg.cache_bytes == 0)
+		rig->cfg.cache_bytes = CACHE_DEFAULT;
+	if (rig->cfg.staging_bytes == 0)
+		rig->cfg.staging_bytes = STAGING_DEFAULT;
 	rig->cores = 1;
 	if (getenv("APP_CORES") && !rig->one_core)
 		rig->cores = (uint32_t)atoi(getenv("APP_CORES"));
