@@ -372,7 +372,7 @@ static inline must_check int client__enter(const struct weka_client *c)
 	    unlikely(atomic_load_explicit(&seat->in, memory_order_relaxed) != NULL))
 		return client__enter_slow(c);
 	atomic_store_explicit(&seat->in, c, memory_order_relaxed); /* E1 */
-	__asm__ volatile("" ::: "memory"); /* the compiler keeps the order */
+	__asm__ volatile("" ::: "memory"); /* E1: the compiler keeps the order */
 	/* E2, and only an owner may look further: a client that was closed has none. */
 	if (likely(atomic_load_explicit(&c->owner, memory_order_relaxed) == seat) &&
 	    likely(!client__forked(c)))

@@ -1,5 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* Device registers, and the order of memory accesses as the device sees it. */
+/*
+ * Device registers, and the order of memory accesses as the device sees it.
+ *
+ *   B1 -> device   (B1 in nvme_qpair.c) an entry is stored before the doorbell that announces it
+ *   device -> B2   (B2 in nvme_qpair.c) the phase bit is loaded before the rest of the entry, which
+ *                  the device stored before the bit
+ *   B3 -> B4       (B4 in nvme_soft_queue.c) the driver stores its word before it looks whether the
+ *                  device sleeps; the device says that it sleeps before it looks at the word again.
+ *                  So one of the two sees the other
+ */
 #ifndef NVME_MMIO_H
 #define NVME_MMIO_H
 
@@ -61,7 +70,7 @@ static inline void mmio_ring(volatile uint32_t *doorbell, volatile uint32_t *sha
 {
 	if (shadow) {
 		*shadow = now;
-		dma_mb(); /* the word, before we check whether the device sleeps already */
+		dma_mb(); /* B3 */
 		if ((uint16_t)(now - *event - 1) >= (uint16_t)(now - was))
 			return;
 	}

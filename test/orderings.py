@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause-Patent
-"""Checks that each ordering between threads has a label, and each label its mate.
+"""Checks that each ordering between threads, or with a device, has a label, and each label its mate.
 
 Each access names its order: memory_order_relaxed, or one in words.  An access with acquire, release,
-acq_rel or seq_cst has a label, a capital letter and a number, in a comment of its statement or right
-above it.  A comment of the file says what the two ends order:
+acq_rel or seq_cst, and a barrier (dma_wmb(), the compiler's, membarrier()), has a label, a capital
+letter and a number, in a comment of its statement or right above it.  A comment of the file says what
+the two ends order:
 
     R1 -> A1   (A1 in nvme_qpair.c) what is stored before what can be seen
 
-Each end of such a pair is at an access of that file, or of a file that the text of the pair names.
-Where another file says what they order, its name is enough: R1 -> A1 (nvme_qpair.c).
+Each end of such a pair is at an access of that file, or at one of a file that the text of the pair
+names.  Where another file says what they order, its name is enough: R1 -> A1 (nvme_qpair.c).  The mate
+of a barrier may be hardware: B1 -> device.
 
 usage: orderings.py FILE...      prints "FILE:LINE: what is wrong", a line for each
 """
@@ -18,14 +20,17 @@ import re
 import sys
 
 ACCESS = re.compile(r"\bmemory_order_(?:acquire|release|acq_rel|seq_cst|consume)\b"
-                    r"|\b__ATOMIC_(?:ACQUIRE|RELEASE|ACQ_REL|SEQ_CST|CONSUME)\b")
+                    r"|\b__ATOMIC_(?:ACQUIRE|RELEASE|ACQ_REL|SEQ_CST|CONSUME)\b"
+                    r"|(?<!void )\b(?:dma_[rw]?mb|atomic_(?:thread|signal)_fence|__sync_\w+)\s*\("
+                    r"|(?<=\t)__asm__ volatile\(\s*:::|\bMEMBARRIER_CMD_(?:PRIVATE|GLOBAL)_EXPEDITED\b")
+DEFINES = re.compile(r"^static inline void dma_[rw]?mb\(void\)\n\{.*?^\}", re.M | re.S)
 # Without _explicit the order is seq_cst, and nobody sees that it is one.
 IMPLICIT = re.compile(r"\batomic_(?:load|store|exchange|compare_exchange_(?:weak|strong)|fetch_[a-z]+"
                       r"|flag_(?:test_and_set|clear))\s*\(")
 STATIC = re.compile(r"^\s*static\b[^;{()]*?\b_Atomic\b[^;{]*?(\w+)(?:\[\w+\])?\s*(?:=[^;]*)?;", re.M)
 COMMENT = re.compile(r"/\*.*?\*/", re.S)
 STRING = re.compile(r'"(?:\\.|[^"\\\n])*"')
-PAIR = re.compile(r"\b([A-Z][0-9]+) -> ([A-Z][0-9]+)\b")
+PAIR = re.compile(r"\b([A-Z][0-9]+|device) -> ([A-Z][0-9]+|device)\b")
 LABEL = re.compile(r"\b[A-Z][0-9]+\b")
 FILE_NAME = re.compile(r"\b[a-z0-9_]+\.[ch]\b")
 
@@ -40,7 +45,7 @@ class Source:
         self.name = os.path.basename(path)
         self.text = open(path, encoding="utf-8").read()
         self.comments = list(COMMENT.finditer(self.text))
-        self.code = STRING.sub(blank, COMMENT.sub(blank, self.text))
+        self.code = DEFINES.sub(blank, STRING.sub(blank, COMMENT.sub(blank, self.text)))
         self.pairs = {}  # (from, to): its text
         for comment in self.comments:
             self.find_pairs(comment.group(0))
@@ -103,7 +108,7 @@ def judge(sources, say):
             if not says_what(text) and not any(says_what(o.pairs.get((a, b), "")) for o in others):
                 say(f"{s.path}:{where}: what does {a} -> {b} order?")
             for end in (a, b):
-                if end not in s.used and not any(end in LABEL.findall(o.text) for o in others):
+                if end != "device" and end not in s.used and not any(end in o.used for o in others):
                     say(f"{s.path}:{where}: {a} -> {b}: nothing has {end} here, or in a file that the pair names")
 
 

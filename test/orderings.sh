@@ -12,7 +12,14 @@ cat >"$work/good.c" <<'SAMPLE'
 /*
  *   R1 -> A1   a slot is filled before head counts it
  *   S2 -> Z2   (mate.c) the last use of a slot comes before tail frees it
+ *   B1 -> device   an entry is stored before the doorbell
+ *   E1 -> T1   (mate.c) this thread is inside before it reads the owner
  */
+static inline void dma_wmb(void)
+{
+	__asm__ volatile("" ::: "memory");
+}
+
 static void put(void)
 {
 	atomic_store_explicit(&head, 1, memory_order_release); /* R1 */
@@ -23,6 +30,8 @@ static void put(void)
 	atomic_store_explicit(&tail, 1, /* S2 */
 			      memory_order_release);
 	atomic_store_explicit(&count, 1, memory_order_relaxed);
+	dma_wmb(); /* B1 */
+	__asm__ volatile("" ::: "memory"); /* E1 */
 }
 
 static void next(int made)
@@ -34,10 +43,27 @@ static void next(int made)
 }
 SAMPLE
 cat >"$work/mate.c" <<'SAMPLE'
-/* S2 -> Z2 (good.c) */
+/* S2 -> Z2 (good.c), E1 -> T1 (good.c) */
 static int take(void)
 {
+	syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0); /* T1 */
 	return atomic_load_explicit(&tail, memory_order_acquire); /* Z2 */
+}
+SAMPLE
+# Each of these names the other, and none has an access with A4.
+cat >"$work/lost.c" <<'SAMPLE'
+/* R4 -> A4 (A4 in lost_too.c) what is written before it can be read */
+static void put(void)
+{
+	atomic_store_explicit(&head, 1, memory_order_release); /* R4 */
+}
+SAMPLE
+cat >"$work/lost_too.c" <<'SAMPLE'
+/* R4 -> A4 (lost.c) */
+static int take(void)
+{
+	/* A4 */
+	return atomic_load_explicit(&head, memory_order_relaxed);
 }
 SAMPLE
 cat >"$work/bad.c" <<'SAMPLE'
@@ -64,6 +90,9 @@ static void next(void)
 
 	count++;
 	atomic_fetch_add(&head, atomic_load(&count));
+	dma_rmb();
+	__asm__ volatile("" ::: "memory"); /* the order is kept */
+	syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
 }
 SAMPLE
 python3 test/orderings.py "$work"/*.c >"$work/out"
@@ -77,8 +106,13 @@ bad.c:14: this ordering has no label
 bad.c:15: this ordering has no label
 bad.c:22: this atomic access does not name its order
 bad.c:23: this atomic access does not name its order
+bad.c:24: this ordering has no label
+bad.c:25: this ordering has no label
+bad.c:26: this ordering has no label
+lost.c:1: R4 -> A4: nothing has A4 here
+lost_too.c:1: R4 -> A4: nothing has A4 here
 WANT
-if [ "$(wc -l <"$work/out")" = 8 ]; then
+if [ "$(wc -l <"$work/out")" = 13 ]; then
 	echo "ok and nothing else"
 else
 	echo "not ok and nothing else"

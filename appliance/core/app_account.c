@@ -85,8 +85,7 @@ void app_account_make(struct app_account *a, const struct app_conf *c,
 
 void app_account_tables(struct app_account *a)
 {
-	const uint64_t known =
-		atomic_load_explicit(&a->part_bytes[APP_ACCOUNT_TABLES], memory_order_relaxed);
+	const uint64_t known = app_account_part(a, APP_ACCOUNT_TABLES);
 	struct mallinfo2 info = mallinfo2();
 
 	set(a, APP_ACCOUNT_TABLES, max_u64(known, info.arena + info.hblkhd));
@@ -112,7 +111,7 @@ uint64_t app_account_total(const struct app_account *a)
 	uint64_t bytes = 0;
 
 	for (uint32_t i = 0; i < APP_ACCOUNT_PARTS; i++)
-		bytes += atomic_load_explicit(&a->part_bytes[i], memory_order_relaxed);
+		bytes += app_account_part(a, i);
 	return bytes;
 }
 
@@ -128,7 +127,7 @@ int app_account_check(const struct app_account *a, const struct app_conf *c, cha
 	for (uint32_t i = 0; i < APP_ACCOUNT_PARTS && at < sizeof(text); i++)
 		at += (size_t)snprintf(text + at, sizeof(text) - at, "%s %s%s %llu", i ? "," : "",
 				       app_account_name[i], bounded_by(i),
-				       (unsigned long long)div_up(a->part_bytes[i], 1 << 20));
+				       (unsigned long long)div_up(app_account_part(a, i), 1 << 20));
 	app_conf_blame(c, APP_CONF_MEMORY_MAX, why, text);
 	return -ENOMEM;
 }

@@ -41,6 +41,11 @@ void app_account_make(struct app_account *a, const struct app_conf *c,
 /* Everything that is taken at start has been taken. */
 void app_account_tables(struct app_account *a);
 
+static inline uint64_t app_account_part(const struct app_account *a, uint32_t part)
+{
+	return atomic_load_explicit(&a->part_bytes[part], memory_order_relaxed);
+}
+
 uint64_t app_account_total(const struct app_account *a);
 
 /* Checks the sum.  -ENOMEM, with the parts in `why` (APP_CONF_WHY bytes). */

@@ -122,7 +122,7 @@ static void add_account(const struct app_account *a, struct app_snapshot *s)
 	s->has_account = true;
 	s->memory_max_bytes = a->max_bytes;
 	for (uint32_t i = 0; i < APP_ACCOUNT_PARTS; i++)
-		s->memory_bytes[i] = atomic_load_explicit(&a->part_bytes[i], memory_order_relaxed);
+		s->memory_bytes[i] = app_account_part(a, i);
 }
 
 /* Adds the counters of the core with the store. */

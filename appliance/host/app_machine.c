@@ -109,9 +109,9 @@ static int check_memory(const struct app_conf *c, const struct app_account *a, c
 {
 	const uint64_t has = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGE_SIZE);
 	const uint64_t later =
-		a->part_bytes[APP_ACCOUNT_SESSIONS] + a->part_bytes[APP_ACCOUNT_POOLS];
+		app_account_part(a, APP_ACCOUNT_SESSIONS) + app_account_part(a, APP_ACCOUNT_POOLS);
 	const uint64_t wants = app_account_total(a) - later;
-	const bool cache = a->part_bytes[APP_ACCOUNT_CACHE] >= wants / 2;
+	const bool cache = app_account_part(a, APP_ACCOUNT_CACHE) >= wants / 2;
 	char text[256];
 
 	if (wants <= has)
@@ -120,8 +120,8 @@ static int check_memory(const struct app_conf *c, const struct app_account *a, c
 		 "the start takes %llu MiB of memory (cache %llu, staging of all cores %llu), and "
 		 "this machine has %llu MiB",
 		 (unsigned long long)(wants >> 20),
-		 (unsigned long long)(a->part_bytes[APP_ACCOUNT_CACHE] >> 20),
-		 (unsigned long long)(a->part_bytes[APP_ACCOUNT_STAGING] >> 20),
+		 (unsigned long long)(app_account_part(a, APP_ACCOUNT_CACHE) >> 20),
+		 (unsigned long long)(app_account_part(a, APP_ACCOUNT_STAGING) >> 20),
 		 (unsigned long long)(has >> 20));
 	app_conf_blame(c, cache ? APP_CONF_CACHE : APP_CONF_STAGING, why, text);
 	return -ENOMEM;

@@ -7,7 +7,7 @@
  *
  * All of this runs with the session locked, and without the interpreter's lock.
  *
- *   R1 -> A1   (py_wait.c)
+ *   R1 -> A1   (A1 in py_weka.h, py_wait.c)
  *   R2 -> A2   (py_weka.h)
  *
  * Invariants:

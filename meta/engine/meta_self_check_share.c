@@ -2,7 +2,7 @@
 /* Counts shards that are open, lent or asked for, and blank pages: with WK_DEBUG only.  Readers
  * change their rows meanwhile, so these are compared with bounds.
  *
- *   L2 -> M2 (meta_lend.c), L4 -> M4 (meta_lend.c) */
+ *   L2 -> M2 (meta_lend.c, L2 in meta_reader.c), L4 -> M4 (meta_lend.c, L4 in meta_borrow.c) */
 #include "meta/engine/meta_lend.h"
 #include "meta/engine/meta_self_check.h"
 #include "meta/engine/meta_share.h"

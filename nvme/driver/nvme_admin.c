@@ -11,6 +11,8 @@
  * A command id is its slot and a generation: a completion that comes twice, or for an old command,
  * finds another generation and is recognised as wrong.
  *
+ *   B1 -> device (mmio.h), device -> B2 (mmio.h)
+ *
  * Invariants, true between any two calls:
  *
  *  (1) A slot is free, or has its command in `cmd`, or is lost, never two of these; slots_used
@@ -204,7 +206,7 @@ int nvme__admin_submit(struct nvme_drive *drive, struct nvme_admin_cmd *cmd)
 		cmd->sqe.prp1 = le64_of(nvme__admin_page_iova(drive, cmd->page));
 	r->sq[r->sq_tail] = cmd->sqe;
 	r->sq_tail = r->sq_tail + 1 == r->depth ? 0 : r->sq_tail + 1;
-	dma_wmb(); /* the entry, before the doorbell */
+	dma_wmb(); /* B1: the entry, before the doorbell */
 	if (r->shadow.sq)
 		*r->shadow.sq = r->sq_tail;
 	mmio_write32(r->sq_doorbell, r->sq_tail); /* of this queue in any case: base B.5 */
@@ -262,7 +264,7 @@ uint32_t nvme__admin_poll(struct nvme_drive *drive)
 
 		if ((status & 1) != r->phase)
 			break;
-		dma_rmb(); /* the phase bit, before the rest of the entry */
+		dma_rmb(); /* B2: the phase bit, before the rest of the entry */
 		slot = slot_of(a, cqe->cid.raw);
 		if (!slot) {
 			drive->failed = true; /* (3) */

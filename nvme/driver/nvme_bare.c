@@ -7,6 +7,8 @@
  *        ^                                                                         |
  *        +---------------------------- phase bit in cq[head] <---------------------+
  *
+ *   B1 -> device (mmio.h), device -> B2 (mmio.h)
+ *
  * Invariants, true between any two calls:
  *
  *  (1) in_flight ids of [0, depth) are the device's, and depth < the rings' depth: neither
@@ -40,7 +42,7 @@ static void push(struct nvme_bare *bare, uint16_t cid)
 /* All that was pushed since `was`. */
 static void ring(struct nvme_rings *r, uint32_t was)
 {
-	dma_wmb(); /* the entries, before the doorbell that announces them */
+	dma_wmb(); /* B1: the entries, before the doorbell that announces them */
 	mmio_ring(r->sq_doorbell, r->shadow.sq, r->shadow.sq_event, was, r->sq_tail);
 	r->sq_tail_rung = r->sq_tail;
 }
@@ -96,7 +98,7 @@ static int take(struct nvme_bare *bare)
 
 	if ((status & 1) != r->phase)
 		return -1;
-	dma_rmb(); /* the phase bit, before the rest of the entry */
+	dma_rmb(); /* B2: the phase bit, before the rest of the entry */
 	cid = le16_get((le16){ cqe->cid.raw });
 	if (unlikely(status >> 1 != 0 || cid >= bare->depth)) {
 		bare->wrong++;

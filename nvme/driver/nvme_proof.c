@@ -15,6 +15,8 @@
  * is checked again.
  *
  * The queue pair has the id 1: no other has been created yet.  The polling owner does all of this.
+ *
+ *   B1 -> device (mmio.h), device -> B2 (mmio.h)
  */
 #include "nvme/nvme_internal.h"
 #include "nvme/mmio.h"
@@ -108,7 +110,7 @@ static void read_blocks(struct nvme_drive *drive, uint64_t now_ns)
 			.cdw12 = le32_of((1u << shift) - 1),
 		};
 	}
-	dma_wmb(); /* the entries, before the doorbell that announces them */
+	dma_wmb(); /* B1: the entries, before the doorbell that announces them */
 	mmio_ring(r->sq_doorbell, r->shadow.sq, r->shadow.sq_event, 0, r->sq_tail);
 	p->deadline_ns = now_ns + drive->timeout_ns;
 }
@@ -150,7 +152,7 @@ static int await_blocks(struct nvme_drive *drive, uint64_t now_ns)
 
 		if ((status & 1) != r->phase)
 			return now_ns >= p->deadline_ns ? -ETIMEDOUT : 1;
-		dma_rmb(); /* the phase bit, before the rest of the entry */
+		dma_rmb(); /* B2: the phase bit, before the rest of the entry */
 		i = cqe->cid.raw;
 		if (i >= p->count)
 			return -EIO; /* the device made it up */

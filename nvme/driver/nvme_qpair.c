@@ -28,6 +28,7 @@
  *              after it adds up what it covers
  *   R2 -> A2   (A2 in nvme_reset.c) this thread's last access to the queues and doorbells comes
  *              before it reports that it has obeyed
+ *   B1 -> device (mmio.h), device -> B2 (mmio.h)
  *
  * Invariants, true between any two calls:
  *
@@ -322,7 +323,7 @@ void nvme_ring(struct nvme_qpair *qp)
 
 	if (r->sq_tail == r->sq_tail_rung || qp->state != NVME_QP_LIVE)
 		return;
-	dma_wmb(); /* the entries, before the doorbell that announces them */
+	dma_wmb(); /* B1: the entries, before the doorbell that announces them */
 	mmio_ring(r->sq_doorbell, r->shadow.sq, r->shadow.sq_event, r->sq_tail_rung, r->sq_tail);
 	r->sq_tail_rung = r->sq_tail;
 	qp->stats.ring_count++;
@@ -580,7 +581,7 @@ uint32_t nvme_poll(struct nvme_qpair *qp, struct nvme_io **done, uint32_t done_m
 
 		if ((status & 1) != phase)
 			break;
-		dma_rmb(); /* the phase bit, before the rest of the entry */
+		dma_rmb(); /* B2: the phase bit, before the rest of the entry */
 		slot = slot_of(qp, cqe);
 		if (unlikely(!slot))
 			break;

@@ -7,6 +7,10 @@
  *   cq   [d] [d] [ ] [ ] [o] [o]        cq_tail: next to post; the doorbell: the driver's head
  *        ^doorbell ^tail
  *
+ *   B3 -> B4   (B3 in mmio.h) the driver's word, and that the queue sleeps
+ *   B5 -> B2   (B2 in nvme_qpair.c) a completion's fields are stored before the phase that makes it
+ *              one
+ *
  * Invariants, true between any two calls:
  *
  *  (1) Each command that was fetched and is not yet posted (owed_count) has a place in cq:
@@ -36,7 +40,7 @@ static uint32_t shadow_tail(struct nvme_soft_queue *q)
 		return tail;
 	*q->sq_doorbell = NOT_RUNG;
 	*q->sq_event = tail;
-	dma_mb(); /* where we sleep, before the last check */
+	dma_mb(); /* B4: where we sleep, before the last check */
 	tail = *q->sq_shadow;
 	q->asleep = tail == q->sq_head;
 	return tail;
@@ -79,7 +83,7 @@ void nvme__soft_post(struct nvme_soft_queue *q, uint16_t cid, uint32_t status, u
 	cqe->sq_head = le16_of((uint16_t)q->sq_head);
 	cqe->sq_id = le16_of(q->qid);
 	cqe->cid = le16_of(cid);
-	dma_wmb(); /* the entry, before the phase that makes it one */
+	dma_wmb(); /* B5 */
 	cqe->status = le16_of((uint16_t)(status << 1 | q->phase));
 	if (++q->cq_tail == q->cq_size) {
 		q->cq_tail = 0;
