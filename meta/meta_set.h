@@ -5,11 +5,12 @@
 
 #include "meta/meta.h"
 
-/* Does this first block of a drive carry our superblock?  Its store's uuid if so. */
+/* Returns true if the first block of a drive is a superblock of ours, with its store's uuid. */
 bool meta_super_recognize(const void *block, uint8_t uuid_out[16]);
-/* Is it a root, or the header of a zone?  Then the drive was a store's, whatever its ends say. */
+/* Returns true for a root or the header of a zone: the drive was a store's, whatever its ends say. */
 bool meta_is_of_store(const void *block);
-/* Is it a whole superblock?  Then which drive of its store it is on, and whether that is gone. */
+/* Parses a superblock: its store's uuid, the number of its drive, and whether that drive has left
+ * the store.  Returns false if the block is not a valid one. */
 bool meta_super_place(const void *block, uint8_t uuid_out[16], uint32_t *drive, bool *gone);
 struct meta_set { /* all drives of a store, by a superblock; the highest number counts */
 	uint64_t number;
@@ -20,15 +21,15 @@ struct meta_set { /* all drives of a store, by a superblock; the highest number 
 	uint64_t nblocks[META_DRIVES_MAX];
 	char name[META_DRIVES_MAX][META_DRIVE_NAME];
 };
-/* Is it a whole superblock?  Then that. */
+/* Parses a superblock: the set of drives.  Returns false if the block is not a valid one. */
 bool meta_super_set(const void *block, struct meta_set *out);
 
 /* Marks a drive at both ends as offered to the store that is told to take it. */
 struct meta_offer {
 	uint64_t tag;
-	bool replaces; /* the store that takes it drains this drive, if it is this store: */
-	uint32_t drive;
-	uint8_t uuid[16];
+	bool replaces;    /* it takes the place of a drive, which the store then drains: */
+	uint32_t drive;   /* ... of this number,                                        */
+	uint8_t uuid[16]; /* ... in this store; no other store may take it              */
 };
 void meta_offer_build(const struct meta_offer *offer, void *block);
 bool meta_offer_parse(const void *block, struct meta_offer *out);

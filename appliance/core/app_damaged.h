@@ -22,14 +22,17 @@ struct app_suspects {
 
 /* ---- app_damaged.c: the list of damaged files ----------------------------------------------- */
 
-/* A read of these blocks of the file has failed, or a client says that they are damaged.  False:
- * there is no place now. */
+/* Notes that a read of these blocks of the file has failed, or that a client says that they are
+ * damaged.  Any core.  Returns false if the ring to the store's core is full. */
 bool app_suspect(struct app_core *core, const struct meta_handle *file, uint64_t block,
 		 uint64_t nblocks);
-/* The store's core: all that the cores have found, to the scrub. */
+/* Gives the scrub what all cores have noted.  On the store's core. */
 void app_suspects_take(struct app_core *core, struct meta_scrub *of);
-/* The store's core: op asks for a page; the scrub's operation begins an entry, has it in *entry,
- * or ends the list. */
+/* A client's request for a page of the list, on the store's core.  app_damage_ask() queues it.  The
+ * scrub's operation fetches the entries, one at a time: app_damage_begin() starts the fetch of the
+ * next entry into *entry, if a request waits; app_damage_listed() adds the entry to the page, and
+ * answers when the page is full or the list ends; app_damage_stop() answers all requests when the
+ * scrub ends. */
 void app_damage_ask(struct app_core *core, struct app_op *op);
 void app_damage_begin(struct app_core *core, struct meta_scrub *of, struct meta_damaged *entry);
 void app_damage_listed(struct app_core *core, struct meta_scrub *of,

@@ -2,10 +2,11 @@
 /*
  * Keeps the store's writes in memory, above the drives' contents, while the drives take no writes.
  *
- * A mount writes: roots, headers of zones, the log's end as pages.  With an overlay a mount works
- * with drives that are full or write-protected, or with one missing, and nothing on them changes;
- * then the store serves reads.  Threads: the core that has the store, before it is sealed; later
- * for reads.
+ * A mount writes: it replays the log, so it makes pages and roots, and takes zones into use.  With
+ * an overlay a mount works with drives that are full or write-protected, or with one missing, and
+ * nothing on them changes; then the store serves reads.
+ *
+ * Thread: the core that has the store.  It writes during the mount, and then only reads.
  */
 #ifndef APP_OVERLAY_H
 #define APP_OVERLAY_H

@@ -51,7 +51,8 @@ int mount_read_step(struct mount_worker *w, struct mount_op *op)
 
 /* ---- writes ---------------------------------------------------------------------------------- */
 
-/* Takes a lease for data that were read into other memory. */
+/* Sees to it that the data are in a lease.  They are there already if the worker read the request
+ * into its landing lease; else they are copied from op->big, or from op->bytes if they are few. */
 static int write_lease(struct mount_worker *w, struct mount_op *op, uint32_t size_bytes)
 {
 	const bool is_landed = op->lease != NULL;

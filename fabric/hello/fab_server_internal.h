@@ -102,18 +102,18 @@ struct fab__lanes {
 must_check int fab__lanes_create(struct fab__lanes *lanes, const struct fab__keys *keys,
 				 uint32_t sessions_max, uint32_t lanes_max);
 void fab__lanes_destroy(struct fab__lanes *lanes);
-/* A hello was proved that joins nobody: a session begins.  Its id. */
+/* Begins a session, for a proved hello that joins none.  Returns its id. */
 uint64_t fab__lanes_begin(struct fab__lanes *lanes, const struct fab_hello *h);
-/* ... which did not begin after all. */
+/* Takes that back: the session did not begin. */
 void fab__lanes_undo(struct fab__lanes *lanes, uint64_t id);
-/* Returns the client of a proved hello: its session's, or the one that it names.
- */
+/* Returns the client of a proved hello: its session's, or the one that it names. */
 uint64_t fab__lanes_client(const struct fab__lanes *lanes, const struct fab_hello *h);
-/* One was proved that joins: is there room?  *holder, unless NULL, has this lane now: its client
- * lost it before we noticed.  -EUSERS, -EOPNOTSUPP. */
+/* Checks that a connection whose proved hello joins a session may enter it.  *holder: the
+ * connection that still has this lane, because its client lost it before we noticed; or NULL.
+ * -EUSERS: no place is free; -EOPNOTSUPP. */
 must_check int fab__lanes_may_enter(const struct fab__lanes *lanes, const struct fab_hello *h,
 				    uint32_t places_free, struct fab__session **holder);
-/* A connection of session s->pub.id has its place, and its handles; gives it up. */
+/* A connection of session s->pub.id takes its place, and gets its handles; gives the place up. */
 void fab__lanes_enter(struct fab__lanes *lanes, struct fab__session *s, uint32_t number);
 void fab__lanes_leave(struct fab__lanes *lanes, struct fab__session *s);
 /* Finds a session's secret by the id of its key over TLS.  -ENOENT. */

@@ -207,7 +207,7 @@ uint64_t fab__send_expire(struct fab__session *s, uint64_t now_ns)
 	return s->full_ns + (s->is_slow ? FAB_STALL_NS : FAB_SLOW_NS);
 }
 
-/* Ask for as many of those that wait as may be asked for. */
+/* Sends a PULL for each piece that waits, as long as one of the 32 numbers is free. */
 static void pulls_send(struct fab__session *s)
 {
 	while (s->pull_free != 0 && !list_empty(&s->pull_waits)) {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Headers, to and from bytes.  This file, fab_codec_req.c, fab_codec_reply.c and, for the time
- * before a session, fab_hello.c are the only places that parse a peer's bytes.  They trust and
- * assert nothing about them; code after them does not check them again.  Fuzzed by
- * test/fuzz/fuzz_fab_*.c.
+ * Headers, to and from bytes.  This file, fab_codec_req.c, fab_codec_reply.c, fab_report.c and, for
+ * the time before a session, fab_hello.c parse a peer's bytes.  The few words about a pool are
+ * parsed where they are used: fab_pool.c, fab_control_session.c, and fab_conn_in.c in the client.
+ * Parsers trust and assert nothing about the bytes; code after them does not check them again.
+ * Fuzzed by test/fuzz/fuzz_fab_*.c.
  */
 #include "fabric/fab_internal.h"
 

@@ -66,7 +66,8 @@ int meta__name_in(struct meta *m, uint64_t dir, struct meta__at *at)
 	return 0;
 }
 
-/* Not found in a directory of which it is not known that it is spread. */
+/* The directory itself has no such name.  It is not remembered as spread: reads whether it is, and
+ * then looks in the part for the hash. */
 static int look_in_part(struct meta *m, struct meta__at *at)
 {
 	int rc = meta__is_spread(m, at->dir);
@@ -76,7 +77,8 @@ static int look_in_part(struct meta *m, struct meta__at *at)
 	return rc <= 0 ? rc : meta__name_in(m, meta__part_of(at->dir, at->hash), at);
 }
 
-/* Not found in the part where it would be put. */
+/* The part for the hash has no such name: looks in the directory itself, unless it is remembered
+ * that the directory has no name of this hash. */
 static int look_in_whole(struct meta *m, struct meta__at *at)
 {
 	const uint64_t part = at->dir, whole = meta__whole_of(part);

@@ -2,7 +2,9 @@
 /*
  * A drive's own thread for calls that wait: a polling thread asks, and takes the answer later.
  *
- *    IDLE --ask--> WANTED --work()--> DONE --ask--> IDLE
+ *    IDLE --ask--> WANTED --work()--> DONE --ask--> IDLE     the asker has the result
+ *                    ^                 |
+ *                    +------ask--------+                     the result was -EAGAIN
  *      any of them --end--> END: last(), and the thread ends
  */
 #ifndef NVME_KEEPER_H
@@ -22,26 +24,27 @@ struct nvme_keeper {
 	enum nvme_keeper_job job;
 	int result;
 	bool running;
-	int (*work)(void *of);  /* 0, 1, -errno; -EAGAIN: the next call begins it again */
-	void (*last)(void *of); /* or NULL                                                   */
+	int (*work)(void *of);  /* its result is for the asker; -EAGAIN: to be called again  */
+	void (*last)(void *of); /* the thread's last call; or NULL                           */
 	void *of;
 };
 
-/* One that does not run yet; nvme__keeper_destroy() it in any case. */
+/* Makes a keeper without a thread.  It must be destroyed even if it is never started. */
 void nvme__keeper_init(struct nvme_keeper *k, int (*work)(void *of), void (*last)(void *of),
 		       void *of);
 must_check int nvme__keeper_start(struct nvme_keeper *k);
 
-/* From one thread, which does not wait: what work() said; -EAGAIN: it is at it, ask again. */
+/* Asks for a call of work(), or takes the result of the last one.  Called by one thread, and never
+ * waits.  -EAGAIN: work() has not returned, ask again; -ENODEV: after nvme__keeper_end(). */
 must_check int nvme__keeper_ask(struct nvme_keeper *k);
 
-/* The last that it hears; from any thread, which does not wait. */
+/* Tells the thread to end after the call under way.  From any thread; does not wait. */
 void nvme__keeper_end(struct nvme_keeper *k);
 
 /* Returns true for its own thread, and for any thread while it does not run. */
 bool nvme__keeper_is_me(const struct nvme_keeper *k);
 
-/* Ends it, and waits until it is over. */
+/* Ends the thread, and waits for it. */
 void nvme__keeper_destroy(struct nvme_keeper *k);
 
 #endif
