@@ -118,10 +118,6 @@ $(B)/%.o: %.c $(B)/flags
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) -MMD -MP -c -o $@ $<
 
-# Only clang finds an atomic field that is used like any other: in the build of the fuzzers, at least.
-$(B)/base/%.o $(B)/nvme/%.o $(B)/meta/%.o $(B)/fabric/%.o $(B)/client-lib/%.o $(B)/appliance/%.o $(B)/bench/%.o: \
-	CFLAGS += $(if $(findstring clang,$(CC)),-Watomic-implicit-seq-cst)
-
 # Other flags, another compiler: everything anew.
 flags := $(CC) $(shell $(CC) -dumpfullversion 2>/dev/null) $(CFLAGS)
 $(B)/flags: $(if $(filter-out $(file <$(B)/flags),$(flags)),.phony-flags)

@@ -7,7 +7,7 @@
 
 /* Returns true if the first block of a drive is a superblock of ours, with its store's uuid. */
 bool meta_super_recognize(const void *block, uint8_t uuid_out[16]);
-/* Returns true for a root or the header of a zone: the drive was a store's, whatever its ends say. */
+/* Returns true for a root or the header of a zone: then the drive was a store's. */
 bool meta_is_of_store(const void *block);
 /* Parses a superblock: its store's uuid, the number of its drive, and whether that drive has left
  * the store.  Returns false if the block is not a valid one. */

@@ -124,8 +124,8 @@ static bool stall(struct meta *m, struct meta_op *op)
 	DASSERT(op->misses == 0); /* (1) */
 	DASSERT((op->state & OP_STATE_MASK) != OP_OVER);
 	meta__op_set_state(op, OP_STALLED);
-	/* It keeps its place in the list; and an operation that has begun goes before those that have
-	 * not, because they wait until it is over. */
+	/* It keeps its place in the list; and an operation that has begun goes before those that
+	 * have not, because they wait until it is over. */
 	if (again || op->state & OP_RUNNING)
 		list_push_front(l, &op->link);
 	else
