@@ -348,8 +348,8 @@ static void tcp_close(struct fab_link *link)
 
 	if (!tcp->err)
 		tcp->err = -ECONNRESET;
-	/* Nothing more is sent: the messages on `out` come back from sent() like those that were sent,
-	 * and their owners see that the session has failed. */
+	/* Nothing more is sent: the messages on `out` come back from sent() like those that were
+	 * sent, and their owners see that the session has failed. */
 	shutdown(tcp->fd, SHUT_RDWR);
 	while ((node = list_pop_front(&tcp->out)) != NULL)
 		list_push_back(&tcp->done, node);
