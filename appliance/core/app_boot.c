@@ -188,10 +188,6 @@ static int take_slots(struct app_core *core)
 	if (!core->ops || !core->op_free || !core->batch || !core->part || !core->hidden_slot ||
 	    !core->hold_slot || !core->session || !core->key)
 		return -ENOMEM;
-	for (uint32_t i = 0; i < APP_SESSIONS_MAX; i++) {
-		list_init(&core->session[i].link);
-		list_push_back(&core->session_free, &core->session[i].link);
-	}
 	memset(core->ops, 0, ops * sizeof(*core->ops)); /* present before the thread is sealed */
 	for (uint32_t i = 0; i < ops; i++) {
 		core->op_free[core->op_free_count++] = &core->ops[ops - 1 - i];

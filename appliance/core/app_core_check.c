@@ -146,7 +146,7 @@ static void key_check(const struct app_core *core, const struct app_key *key)
 	uint64_t staged_bytes = 0;
 	uint32_t users = 0, present = 0;
 
-	for (uint32_t i = 0; i < APP_SESSIONS_MAX; i++) {
+	for (uint32_t i = 0; i < core->sessions_used; i++) {
 		const struct app_session *s = &core->session[i];
 
 		if (list_linked(&s->link) || s->key != key)
@@ -167,7 +167,7 @@ static void sessions_check(const struct app_core *core, const struct op_sums *op
 {
 	const struct app_key *checked = NULL;
 
-	for (uint32_t i = 0; i < APP_SESSIONS_MAX; i++) {
+	for (uint32_t i = 0; i < core->sessions_used; i++) {
 		const struct app_session *s = &core->session[i];
 
 		if (list_linked(&s->link)) /* it is free */

@@ -435,8 +435,9 @@ struct app_core {
 	uint32_t parts_max;
 	uint32_t parts_out;
 	struct app_session *session;
-	struct list session_free;
-	struct app_key *key; /* by fab_session.key */
+	uint32_t sessions_used;   /* places of session[] that were ever open */
+	struct list session_free; /* those of them that are closed */
+	struct app_key *key;      /* by fab_session.key */
 	struct app_hidden *hidden_slot;
 	struct list hidden_free;
 	uint32_t hidden_free_count;

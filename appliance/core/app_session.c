@@ -59,14 +59,26 @@ static enum app_transport transport_of(const struct fab_session *session)
 	}
 }
 
-void app_session_opened(struct app_core *core, struct fab_session *session)
+/* Returns a place that came back, or the next one, whose memory nothing has touched before. */
+static struct app_session *take_place(struct app_core *core)
 {
 	struct list *node = list_pop_front(&core->session_free);
 	struct app_session *s;
 
+	if (node)
+		return list_entry(node, struct app_session, link);
+	ASSERT(core->sessions_used < APP_SESSIONS_MAX); /* the server has no more */
+	s = &core->session[core->sessions_used++];
+	list_init(&s->link);
+	return s;
+}
+
+void app_session_opened(struct app_core *core, struct fab_session *session)
+{
+	struct app_session *s;
+
 	ASSERT(core->life >= APP_SERVING && session->key <= FAB_KEYS_MAX);
-	ASSERT(node); /* the server has no more than APP_SESSIONS_MAX */
-	s = list_entry(node, struct app_session, link);
+	s = take_place(core);
 	ASSERT(s->ops == 0 && s->staged_bytes == 0 && s->holds == 0 && s->puts == 0);
 	s->fab = session;
 	s->opened_ns = core->now_ns;

@@ -181,7 +181,7 @@ static void add_clients(const struct app_core *core, struct app_snapshot *s)
 {
 	uint32_t left = core->sessions_open;
 
-	for (uint32_t i = 0; i < APP_SESSIONS_MAX && left > 0; i++) {
+	for (uint32_t i = 0; i < core->sessions_used && left > 0; i++) {
 		if (!core->session[i].fab)
 			continue;
 		left--;
