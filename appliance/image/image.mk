@@ -6,9 +6,11 @@ image: deb
 	$(Q)./.ci/deps.sh appliance/image/packages.txt
 	$(Q)BUILD='$(BUILD)' VERSION='$(IMAGE_VERSION)' ./appliance/image/build.sh
 
-# Makes it again, and boots it in QEMU: T=boot, T=bad, T=install, T=same, T=upgrade.
+# Makes it again, and boots it in QEMU: T=boot, T=bad, T=http, T=install, T=same, T=upgrade.
+image_tests := $(wildcard test/image/image_$(T)*.sh)
+image_long  := $(filter %_upgrade.sh %_install.sh %_bad.sh,$(image_tests)) # first, so that none is last alone
 .PHONY: test-image
-test-image: export TEST_TIMEOUT ?= 1800
+test-image: export TEST_TIMEOUT ?= 7200
 test-image: image
 	$(Q)./.ci/deps.sh test/image/packages.txt
-	$(run) image $(wildcard test/image/image_$(T)*.sh)
+	$(run) image $(image_long) $(filter-out $(image_long),$(image_tests))

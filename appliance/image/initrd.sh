@@ -1,12 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause-Patent
-# Makes $OUT/initrd: init, busybox, dmsetup and blkid of the tree, and the modules that find a root.
+# Makes $OUT/initrd: init, busybox, dmsetup and blkid of the tree, and the modules that find a root; packed,
+# because few boots need them, those of network cards.
 # build.sh calls it.
 set -eu
 # crc32c first: the file systems ask the kernel for it, not for a module.
 MODULES="crc32c_generic crc32c-intel sha256-ssse3 virtio_blk virtio_scsi virtio_pci nvme ahci sd_mod megaraid_sas
 	mpt3sas usb-storage uas xhci-pci ehci-pci hv_storvsc vmw_pvscsi dm-verity erofs ext4
 	vfat nls_cp437 nls_ascii" # and those of the installer's media
+# Network cards of servers, and loop for a root in memory.
+NET_MODULES="loop virtio_net vmxnet3 ena gve e1000e igb igc ixgbe ixgbevf i40e iavf ice bnx2x bnxt_en tg3
+	mlx4_en mlx5_core qede cxgb4 sfc be2net enic nfp atlantic r8169"
 . "$OUT/root.env"
 r=$OUT/initrd.tree
 rm -rf "$r"
@@ -14,7 +18,7 @@ mkdir -p "$r/bin" "$r/dev" "$r/proc" "$r/sys" "$r/run" "$r/sysroot" "$r/lib/modu
 
 cp "$TREE/bin/busybox" "$r/bin/"
 for applet in sh mount umount mkdir sleep cat modprobe switch_root reboot grep od tr sed sync \
-	zcat dd rm rmdir tee poweroff; do
+	zcat dd rm rmdir tee poweroff losetup tar gunzip wget udhcpc ip; do
 	ln -s busybox "$r/bin/$applet"
 done
 # Programs with their libraries.
@@ -26,14 +30,28 @@ for program in /sbin/dmsetup /sbin/blkid /sbin/e2fsck; do
 	done
 done
 tree=$TREE/lib/modules/$release
-for m in $MODULES; do
-	pattern=$(echo "$m" | sed 's/[-_]/[-_]/g')
-	grep "/$pattern\.ko:" "$tree/modules.dep" || { echo "image: Debian's kernel has no module $m" >&2; exit 1; }
-done | tr -d : | xargs -n 1 | sort -u | (cd "$tree" && cpio -pdm --quiet "$r/lib/modules/$release")
+with_needs() { # MODULE...: files
+	for m in "$@"; do
+		pattern=$(echo "$m" | sed 's/[-_]/[-_]/g')
+		grep "/$pattern\.ko:" "$tree/modules.dep" || { echo "image: the root has no module $m" >&2; exit 1; }
+	done >"$OUT/modules.needs"
+	tr -d : <"$OUT/modules.needs" | xargs -n 1 | sort -u
+	rm "$OUT/modules.needs"
+}
+# shellcheck disable=SC2086 # words
+with_needs $MODULES >"$OUT/modules.disk"
+# shellcheck disable=SC2086
+with_needs $NET_MODULES >"$OUT/modules.all"
+comm -13 "$OUT/modules.disk" "$OUT/modules.all" >"$OUT/modules.net"
+cat "$OUT/modules.disk" "$OUT/modules.net" | (cd "$tree" && cpio -pdm --quiet "$r/lib/modules/$release")
 cp "$tree"/modules.builtin* "$tree/modules.order" "$r/lib/modules/$release/"
 depmod -b "$r" "$release"
+(cd "$r" && sed "s,^,lib/modules/$release/," "$OUT/modules.net" | xargs touch -d "@$SOURCE_DATE_EPOCH" &&
+	sed "s,^,lib/modules/$release/," "$OUT/modules.net" |
+	tar -c --format=ustar --owner=0 --group=0 --numeric-owner --mode=644 -T - --remove-files) | gzip -n >"$r/net.tar.gz"
+rm "$OUT/modules.disk" "$OUT/modules.all" "$OUT/modules.net"
 echo "$MODULES" >"$r/modules"
-install -m 755 "$HERE/init" "$r/init"
+install -m 755 "$HERE/init" "$HERE/network" "$HERE/lease" "$r/"
 
 find "$r" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
 (cd "$r" && find . | sort | cpio -o -H newc -R 0:0 --reproducible --quiet) >"$OUT/initrd"

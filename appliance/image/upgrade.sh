@@ -5,7 +5,7 @@
 set -eu
 . "$OUT/root.env"
 # no_timer_check: in a machine that a busy host emulates the check fails, and the kernel would stop.
-CMDLINE="weka.hash=$hash weka.salt=$salt weka.blocks=$blocks ro quiet systemd.gpt_auto=no loglevel=4 panic=10 \
+CMDLINE="weka.hash=$hash weka.salt=$salt weka.blocks=$blocks weka.version=$VERSION ro quiet systemd.gpt_auto=no loglevel=4 panic=10 \
 intel_iommu=on iommu.passthrough=0 no_timer_check console=tty0 console=ttyS0,115200"
 
 die() { echo "image: $*" >&2; exit 1; }
