@@ -292,6 +292,7 @@ struct meta__zones {
 	uint64_t live_blocks;  /* of data */
 	uint64_t given_blocks; /* for new data, since mount */
 	uint64_t promised;     /* blocks for new data that are pending */
+	bool promises;         /* room is counted for statfs: meta_alloc.c (12) */
 	uint64_t yielded;      /* places that new data leaves to a change: meta_protect.c (8) */
 	uint64_t claim;        /* blocks that collection has yet to find places for */
 	uint64_t deaths;       /* of data blocks, and other events that make collection useful */

@@ -44,6 +44,9 @@
  * (11) While blocks leave a drive, or get their second copy, and find no room, new data has no room
  *      ahead: zones that stand ready for it become free, and those that it fills are closed
  *      [test_meta_full_rebuild].
+ * (12) While a drive is rebuilt or drained statfs counts the room that is kept for the next loss as
+ *      used already: so what it promises can be written at whatever moment that ends
+ *      [test_meta_rebuild_room].
  */
 #include "meta/engine/meta_ops.h"
 #include "meta/engine/meta_fold.h"

@@ -345,7 +345,8 @@ static uint32_t spare_drives(const struct meta *m, uint32_t copies)
 
 	if (spare == META_SPARE_AUTO)
 		spare = copies > 1;
-	spare -= min_u32(spare, spare ? leaving(m) : 0);
+	if (!m->zones->promises) /* meta_alloc.c (9), (12) */
+		spare -= min_u32(spare, spare ? leaving(m) : 0);
 	return left <= copies ? 0 : min_u32(spare, left - copies);
 }
 

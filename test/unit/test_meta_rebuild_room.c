@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * What statfs promises while a drive is rebuilt can be written, at whatever moment the rebuild ends:
+ * room that is kept for the next loss from then on is not promised (meta_alloc.c (12)).
+ */
+#include "test/unit/meta_fold_store.h"
+
+TestSuite(meta_rebuild_room, .timeout = 600);
+
+#define FILE_BLOCKS 12u
+#define BRIM_ZONES  6u /* some are not quite full, and the index takes a few: meta_alloc.c (5) */
+
+static uint32_t files;
+
+static const char *fill_path(uint32_t i)
+{
+	static char path[32];
+
+	(void)snprintf(path, sizeof(path), "/fill %u", i);
+	return path;
+}
+
+static struct meta_statfs statfs_now(void)
+{
+	struct meta_statfs s = { 0 };
+	struct meta_op op = { .type = META_OP_STATFS, .statfs = &s };
+
+	cr_assert_eq(rig_run(&r, &op), 0);
+	return s;
+}
+
+static void fill(uint64_t blocks)
+{
+	for (uint64_t n = 0; n + FILE_BLOCKS <= blocks; n += FILE_BLOCKS, files++)
+		cr_assert_eq(rig_put(&r, fill_path(files), FILE_BLOCKS, 7 + files), 0,
+			     "%u of %u blocks, %u drives, folds of %u", (uint32_t)n,
+			     (uint32_t)blocks, r.ndrives, r.m->fold);
+}
+
+static void fills_are_there(void)
+{
+	for (uint32_t i = 0; i < files; i++) {
+		uint32_t got;
+		uint64_t fill;
+
+		cr_assert_eq(rig_get(&r, fill_path(i), &got, &fill), 0);
+		cr_assert_eq(fill, 7 + i);
+	}
+}
+
+/* Of a store of which so much is full. */
+static void store_in_which(uint32_t drives, uint32_t width, uint32_t percent)
+{
+	uint64_t bytes[RIG_DRIVES_MAX];
+
+	for (uint32_t d = 0; d < drives; d++)
+		bytes[d] = 2 * DRIVE_BYTES;
+	rig_make_of(&r, drives, drives, bytes, 4, drives % 2);
+	r.conf.copies = 2;
+	r.conf.fold = width;
+	r.conf.spare_drives = META_SPARE_AUTO;
+	r.copied = true;
+	files = 0;
+	cr_assert_eq(rig_format(&r), 0, "%s", meta_error(r.m));
+	fill(statfs_now().blocks_free * percent / 100);
+	if (width)
+		fold();
+	rig_idle(&r);
+}
+
+/* It loses a drive, and is filled while that is rebuilt: slowly, or as fast as it can be. */
+static void promise_is_kept(uint32_t drives, uint32_t width, uint32_t percent, bool slow)
+{
+	uint64_t before, promised, brim;
+
+	store_in_which(drives, width, percent);
+	before = statfs_now().blocks_free;
+	brim = BRIM_ZONES * (uint64_t)(r.m->zones->geo.zone_end - 1);
+	if (slow)
+		meta_rebuild_pace(r.m, 1, 0);
+	r.dead = 1;
+	cr_assert(meta_drive_failed(r.m, 0));
+	for (uint32_t turns = 0; turns < 40; turns++)
+		(void)rig_step(&r);
+	cr_assert(!stat_of(0).gone);
+	promised = statfs_now().blocks_free;
+	if (drives > 3)
+		cr_assert_leq(promised, before); /* two drives keep no room for a loss */
+	fill(promised > brim ? promised - brim : 0);
+	meta_rebuild_pace(r.m, 8, META_PACE_FREE);
+	for (uint32_t turns = 0; turns < 300 && !stat_of(0).gone; turns++)
+		rig_idle(&r);
+	cr_assert(stat_of(0).gone);
+	fills_are_there();
+	folds_are_right();
+	rig_end(&r);
+}
+
+/* When two drives are left no room is kept for a loss: files can have it when the rebuild has got so
+ * far, and a slow one of a store that is nearly full is not tried. */
+Test(meta_rebuild_room, what_statfs_promises_can_be_written)
+{
+	for (uint32_t drives = 3; drives <= RIG_DRIVES_MAX; drives++)
+		for (uint32_t percent = 20; percent <= 95; percent += 25)
+			for (uint32_t k = 0; k < (drives > 3 ? 4 : 2); k++)
+				promise_is_kept(drives, k % 2 ? drives - 1 : 0, percent, k / 2);
+}
