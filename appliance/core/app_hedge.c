@@ -46,6 +46,8 @@
  *  (5) A read is late after `hedge_reads` times the usual latency of its drive, and not before
  *      floor_ns: polling threads may be busy for that long, and memory is always fast.  Before
  *      SEEN_LEAST reads nothing is usual.
+ *  (6) A block in a fold has no twin, and its read is not hedged: a sum would take one read of each
+ *      other drive of the fold, where this drive only answers late [test_app_hedge_fold].
  */
 #include "appliance/core/app_op.h"
 

@@ -52,6 +52,7 @@ static void core_cfg(const struct sim_world *w, uint32_t index, struct app_core_
 		.queue_depth = SIM_QUEUE_DEPTH,
 		.nshards = w->cfg.nshards,
 		.copies = w->cfg.copies,
+		.fold = w->cfg.fold,
 		.secret = w->cfg.seed,
 		.uuid = { 's', 'i', 'm', (uint8_t)w->cfg.seed, (uint8_t)(w->cfg.seed >> 8),
 			  (uint8_t)(w->cfg.seed >> 32) },

@@ -54,6 +54,7 @@ struct sim_world_cfg {
 	bool cut_garbles;      /* what was on its way at a power cut may be garbage or unreadable */
 	uint32_t nshards;
 	uint32_t copies; /* of each block: format; 0: one */
+	uint32_t fold;   /* of two copies: zones of data of a fold: format; 0: none is made */
 	uint64_t cache_bytes;
 	uint32_t ops_max;
 	uint32_t sessions_max; /* 0: 2 */
