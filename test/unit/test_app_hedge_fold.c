@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Hedged reads of a store with folds, in the time of a simulated world.  A drive holds its reads back
- * for a second: what is in pairs is read around it, and what is in folds waits for it, but is right.
- * Blocks of a drive that cannot be read are summed up from others, of which one is slow.
+ * Hedged reads of a store with folds, in the time of a simulated world.  A drive holds its reads
+ * back for a second: files in pairs are read around it, and those in folds wait for it, but are
+ * right.  Blocks of a drive that cannot be read are summed up from others, of which one is slow.
  */
 #include "appliance/core/app_op.h"
 #include "base/clock.h"
@@ -195,7 +195,7 @@ static void end(void)
 	sim_world_destroy(&w);
 }
 
-/* No hedge sends a read of a fold elsewhere: it has no twin.  It takes as long as its drive does. */
+/* A block in a fold has no twin: its read is not hedged, and takes as long as its drive does. */
 static void each_drive_is_slow(void)
 {
 	uint64_t most_ns = 0, hedges_of_pairs = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * What statfs promises while a drive is rebuilt can be written, at whatever moment the rebuild ends:
- * room that is kept for the next loss from then on is not promised (meta_alloc.c (12)).
+ * While a drive is rebuilt files can take all the room that statfs promises, at whatever moment the
+ * rebuild ends: the room for the next loss, kept from then on, is not in it (meta_alloc.c (12)).
  */
 #include "test/unit/meta_fold_store.h"
 
@@ -48,7 +48,7 @@ static void fills_are_there(void)
 	}
 }
 
-/* Of a store of which so much is full. */
+/* Makes a store, and fills this share of it. */
 static void store_in_which(uint32_t drives, uint32_t width, uint32_t percent)
 {
 	uint64_t bytes[RIG_DRIVES_MAX];
@@ -96,8 +96,8 @@ static void promise_is_kept(uint32_t drives, uint32_t width, uint32_t percent, b
 	rig_end(&r);
 }
 
-/* When two drives are left no room is kept for a loss: files can have it when the rebuild has got so
- * far, and a slow one of a store that is nearly full is not tried. */
+/* Two drives that are left keep no room for a loss: files get it only as the rebuild frees it, so
+ * a slow rebuild of three drives is not tried. */
 Test(meta_rebuild_room, what_statfs_promises_can_be_written)
 {
 	for (uint32_t drives = 3; drives <= RIG_DRIVES_MAX; drives++)
