@@ -15,7 +15,9 @@
  *      of a file that was freed meanwhile, and reused, are not
  *      [test_meta_scrub:what_changes_under_it_is_no_damage].
  *  (2) A damaged block is reported once, by {place, checksum or generation}, and counted in each
- *      round [test_meta_scrub:damaged_block_is_named_once_and_counted_in_each_round].
+ *      round [test_meta_scrub:damaged_block_is_named_once_and_counted_in_each_round].  Lines are
+ *      limited; further blocks of a file may use only half of them
+ *      [test_meta_damage:every_damaged_file_has_a_line_beside_large_ones].
  *  (3) While a name is looked up, and while a line waits to be taken, the round stands still.
  *  (4) Each step is bounded: a leaf's records, or one read.
  *  (5) Nothing is read from a drive that cannot be reached.  Its blocks are counted separately:
@@ -106,11 +108,11 @@ bool meta__scrub_is_told(const struct meta_scrub *s, uint64_t baddr, uint64_t id
 	return false;
 }
 
-static bool was_told(struct meta_scrub *s, uint64_t baddr, uint64_t id)
+static bool was_told(struct meta_scrub *s, uint64_t baddr, uint64_t id, bool more)
 {
 	if (meta__scrub_is_told(s, baddr, id))
 		return true;
-	if (s->told_count == META__SCRUB_TOLD)
+	if (s->told_count >= (more ? META__SCRUB_TOLD_MORE : META__SCRUB_TOLD))
 		return true; /* enough has been said; they are counted */
 	s->told[s->told_count].baddr = baddr;
 	s->told[s->told_count++].id = id;
@@ -119,12 +121,13 @@ static bool was_told(struct meta_scrub *s, uint64_t baddr, uint64_t id)
 
 void meta__scrub_found(struct meta_scrub *s, const struct meta__scrub_bad *bad, uint64_t id)
 {
-	if (!was_told(s, bad->baddr, id)) /* (2) */
+	if (!was_told(s, bad->baddr, id, bad->more)) /* (2) */
 		meta__scrub_name_begin(s, bad);
 }
 
-/* Into the table: blocks of the file that the cursor is at, from this one of its chunk on. */
-static void found_file(struct meta_scrub *s, enum meta_damage_kind kind, uint32_t block,
+/* Into the table: blocks of the file that the cursor is at, from this one of its chunk on.  Returns
+ * true if damage of the file was in it. */
+static bool found_file(struct meta_scrub *s, enum meta_damage_kind kind, uint32_t block,
 		       const struct meta_run *run, uint32_t crc)
 {
 	const struct meta__damage_find find = {
@@ -137,15 +140,19 @@ static void found_file(struct meta_scrub *s, enum meta_damage_kind kind, uint32_
 		.round = s->round,
 		.by_scrub = !s->checking,
 	};
+	const uint32_t entry = meta__damage_of(&s->damages, &find.file);
+	const bool known = entry != META__DAMAGE_NONE &&
+			   s->damages.of[entry].kinds & ~(1u << META_DAMAGE_UNREACHABLE);
 
 	ASSERT(run->nblocks > 0);
 	ASSERT(meta__key_kind(&s->cur.at) == META__KIND_EXTENT);
 	(void)meta__damage_add(&s->damages, &find);
+	return known;
 }
 
 static void found_block(struct meta_scrub *s)
 {
-	const struct meta__scrub_bad bad = {
+	struct meta__scrub_bad bad = {
 		.unreadable = s->cur.doubt_unreadable,
 		.file = { meta__key_dir(&s->cur.at), meta__key_hash(&s->cur.at),
 			  meta__key_uniq(&s->cur.at) },
@@ -157,8 +164,9 @@ static void found_block(struct meta_scrub *s)
 	ASSERT(s->cur.doubt_fails == FAILS); /* (1) */
 	ASSERT(s->cur.block < META_CHUNK_BLOCKS);
 	s->stat.bad_blocks += !s->checking;
-	found_file(s, bad.unreadable ? META_DAMAGE_UNREADABLE : META_DAMAGE_SUM, s->cur.block,
-		   &(struct meta_run){ .baddr = bad.baddr, .nblocks = 1 }, s->cur.doubt_crc);
+	bad.more = found_file(s, bad.unreadable ? META_DAMAGE_UNREADABLE : META_DAMAGE_SUM,
+			      s->cur.block, &(struct meta_run){ .baddr = bad.baddr, .nblocks = 1 },
+			      s->cur.doubt_crc);
 	meta__scrub_found(s, &bad, s->cur.doubt_crc);
 	s->cur.doubt_fails = 0;
 	s->cur.block++;
@@ -212,7 +220,7 @@ static bool next_near_run(struct meta_scrub *s, const struct meta__extent *x, ui
 			s->cur.block = *block + s->run.nblocks;
 			continue;
 		}
-		found_file(s, META_DAMAGE_UNREACHABLE, *block, &s->run, crc_at(x, *block));
+		(void)found_file(s, META_DAMAGE_UNREACHABLE, *block, &s->run, crc_at(x, *block));
 		if (!s->checking)
 			s->stat.unreachable_blocks += s->run.nblocks;
 		s->cur.block = *block + s->run.nblocks;

@@ -8,7 +8,8 @@
 #include "meta/format/meta_record.h"
 #include "meta/meta_store.h"
 
-#define META__SCRUB_TOLD      1024u                /* damage already reported */
+#define META__SCRUB_TOLD      1024u                  /* damage already reported */
+#define META__SCRUB_TOLD_MORE (META__SCRUB_TOLD / 2) /* of files that have a line already */
 #define META__SCRUB_LOST      64u                  /* damaged files whose names are not known yet */
 #define META__SCRUB_PATH      (META_PATH_MAX + 1u) /* of a longer path only the end is known */
 #define META__SCRUB_LINE_PATH 320u /* of a line: the end of a longer path stands there */
@@ -47,6 +48,7 @@ enum meta__scrub_walk {
 struct meta__scrub_bad {
 	bool page;
 	bool unreadable;
+	bool more;               /* another block of the file has been found before */
 	struct meta_handle file; /* for a page: only the directory that it begins with */
 	uint64_t block;          /* of the file; a page: its level                          */
 	uint64_t baddr;

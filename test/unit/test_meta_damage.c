@@ -155,6 +155,30 @@ Test(meta_damage, every_damaged_file_is_listed_however_many)
 	cr_assert_eq(stat().blocks, FILES);
 }
 
+/* Large files with many damaged blocks leave lines for the others: the log names each. */
+Test(meta_damage, every_damaged_file_has_a_line_beside_large_ones)
+{
+	enum { LARGE = 10, BLOCKS = 120, FILES = 200 };
+	bool named[FILES] = { false };
+	char path[64];
+	uint32_t n;
+
+	static_assert(LARGE * BLOCKS > META__SCRUB_TOLD, "");
+	for (uint32_t i = 0; i < FILES; i++) {
+		(void)snprintf(path, sizeof(path), "/a/f%u", i);
+		cr_assert_eq(rig_put(&r, path, i < LARGE ? BLOCKS : 1, i), 0);
+		for (uint32_t b = 0; b < (i < LARGE ? BLOCKS : 1); b++)
+			flip(path, b);
+	}
+	for (enum meta_scrub_next next = step(true); next != META_SCRUB_ROUND; next = step(true))
+		if (next == META_SCRUB_FOUND &&
+		    sscanf(meta_scrub_line(scrub), "/a/f%u: block", &n) == 1 && n < FILES)
+			named[n] = true;
+	for (uint32_t i = 0; i < FILES; i++)
+		cr_assert(named[i], "/a/f%u", i);
+	cr_assert_leq(lines, META__SCRUB_TOLD);
+}
+
 Test(meta_damage, a_list_that_was_given_up_leaves_nothing_to_the_next_one)
 {
 	cr_assert_eq(rig_put(&r, "/a/f", 1, 1), 0);
