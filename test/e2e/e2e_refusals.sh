@@ -11,6 +11,8 @@ write_conf "$D0"
 
 refuses "format: unknown drive scheme" "scheme\|kind of drive" "$CTL" format "floppy:/dev/fd0"
 refuses "format: a drive too small is named" "tiny.*smaller than 2 MiB" "$CTL" format "file:$DIR/tiny?size=64K"
+refuses "bench: more in flight than a drive's queues hold" "mem:64M: its queues have 1024 entries, .*--depth is at most 127" \
+	"$BIN/weka-bench" nvme --drive mem:64M --depth 256 --size 1M --seconds 1 --runs 1
 truncate -s 64M "$DIR/other"
 if command -v mkfs.ext4 >/dev/null; then
 	mkfs.ext4 -q "$DIR/other"

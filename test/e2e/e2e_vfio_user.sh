@@ -59,6 +59,30 @@ stop_server 0
 check "a server that never answers" serve 0 --mute-after 4
 refuses "format: it does not answer" "does not answer" "$BIN/wekactl" format "$D0"
 stop_server 0
+check "a server whose commands are short" serve 0 --mdts 4
+write_conf "$D0"
+echo "queue_depth = 64" >>"$CONF"
+refuses "format: queue_depth is too small for them" "queue_depth = 64 is too small for drive 0 .* 64 KiB .*at least 65" \
+	"$BIN/wekactl" --config "$CONF" format
+sed -i 's/^queue_depth.*/queue_depth = 65/' "$CONF"
+check "format: what it names is enough" "$BIN/wekactl" --config "$CONF" format
+check "for the start, too" start
+check "which writes long files" ctl put "$DIR/src/size-9000001" /long
+check "and reads them" sh -c "'$BIN/wekactl' --connect '$SHM' --key '$DIR/key' cat /long | cmp - '$DIR/src/size-9000001'"
+check "stop" stop
+sed -i 's/^queue_depth.*/queue_depth = 64/' "$CONF"
+refuses "start: queue_depth is too small" "queue_depth = 64 is too small for drive 0 .*at least 65" "$BIN/weka-appliance" --config "$CONF"
+stop_server 0
+rm "$DIR/d0"
+write_conf "$D0" "$D1"
+mkdir "$DIR/target"
+: >"$DIR/server0.out"
+"$SERVER" "$DIR/target/cntrl" "file:$DIR/d0?size=256M" >"$DIR/server0.out" &
+S0=$!
+until grep -q ready "$DIR/server0.out" || ! kill -0 $S0; do sleep 0.05; done
+check "a directory stands for the socket cntrl in it" "$BIN/wekactl" format "vfio-user:$DIR/target"
+stop_server 0
+rm "$DIR/d0"
 check "a server for each drive" serve 0
 check "another, without doorbells to map" serve 1 --no-mmap
 refuses "format: a namespace that is not there" "namespace" "$BIN/wekactl" format "$D0?nsid=7"

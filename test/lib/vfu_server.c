@@ -337,6 +337,8 @@ static int make_soft(struct vfu_server *s, char *err_text, size_t err_text_size)
 	if (s->options.write_through)
 		write_through(back);
 	divide(s, back);
+	if (s->options.mdts)
+		back->traits.mdts = s->options.mdts;
 	return nvme__soft_create(&s->soft, s->dma, back);
 }
 

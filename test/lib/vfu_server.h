@@ -28,6 +28,7 @@ struct vfu_server_options {
 	bool not_nvme;         /* be another kind of device */
 	uint32_t dma_maps_max; /* 0: VFU_SERVER_MAPS_MAX */
 	uint32_t namespaces;   /* of equal size, from 1 on; 0: one */
+	uint32_t mdts;         /* an I/O has up to 4 KiB << mdts; 0: the drive's own */
 	/* Faults, once: after so many commands of I/O queues; 0: never. */
 	uint64_t drop_after; /* close the connection */
 	uint64_t hang_after; /* do nothing for hang_ms, then go on */

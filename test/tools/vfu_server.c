@@ -20,7 +20,7 @@ static void on_term(int signal_number)
 	stop = true;
 }
 
-enum { OPT_DROP = 256, OPT_HANG, OPT_DIE, OPT_MUTE, OPT_MAPS, OPT_NS };
+enum { OPT_DROP = 256, OPT_HANG, OPT_DIE, OPT_MUTE, OPT_MAPS, OPT_NS, OPT_MDTS };
 
 static const struct option longs[] = {
 	{ "no-mmap", no_argument, NULL, 'm' },
@@ -36,6 +36,7 @@ static const struct option longs[] = {
 	{ "mute-after", required_argument, NULL, OPT_MUTE },
 	{ "dma-maps", required_argument, NULL, OPT_MAPS },
 	{ "namespaces", required_argument, NULL, OPT_NS },
+	{ "mdts", required_argument, NULL, OPT_MDTS },
 	{ 0 },
 };
 
@@ -65,6 +66,8 @@ static int parse(int argc, char **argv, struct vfu_server_options *o)
 			o->dma_maps_max = (uint32_t)n;
 		else if (c == OPT_NS)
 			o->namespaces = (uint32_t)n;
+		else if (c == OPT_MDTS)
+			o->mdts = (uint32_t)n;
 		else if (c == '?')
 			return -1;
 	}
