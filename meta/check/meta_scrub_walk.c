@@ -16,6 +16,8 @@
  *  (2) A page counts as damaged when FAILS reads of it failed, and the tree named it
  *      before each of them and after the last: a page that was freed and reused
  *      meanwhile does not [test_meta_scrub:damaged_page_is_named].
+ *  (3) A page that is good in memory and damaged on its drive is named before the walk goes on below
+ *      it [test_meta_scrub:pages_of_every_level_that_are_good_in_memory_are_named].
  */
 #include "meta/check/meta_scrub.h"
 #include "meta/engine/meta_share.h"
@@ -212,6 +214,8 @@ static enum meta__scrub_walk walk(struct meta_scrub *s, uint32_t shard, const st
 		bytes = bytes_of(s, &want, key, verify, &how);
 		if (!bytes)
 			return how;
+		if (verify && (s->naming.on || s->has_line))
+			return SCRUB_AWAY; /* (3): it is good in memory, and was found damaged */
 		if (level == 0) {
 			out->leaf = bytes;
 			return SCRUB_LEAF;

@@ -295,6 +295,45 @@ Test(meta_scrub, what_stands_in_a_page_that_is_good_in_memory_is_scrubbed_though
 	says("/a/b/file41: block 3 of the file");
 }
 
+/* Their names are looked for in between, page by page, from the top of a tree down. */
+Test(meta_scrub, pages_of_every_level_that_are_good_in_memory_are_named)
+{
+	uint32_t damaged = 0, leaves = 0, upper = 0;
+	char path[64];
+
+	cr_assert_eq(rig_mkdir(&r, "/a"), 0);
+	for (uint32_t i = 0; i < 600; i++) {
+		(void)snprintf(path, sizeof(path), "/a/file%u", i);
+		cr_assert_eq(rig_put(&r, path, 1, i), 0);
+	}
+	remount();
+	for (uint32_t i = 0; i < 600; i++) { /* reads all pages */
+		(void)snprintf(path, sizeof(path), "/a/file%u", i);
+		(void)place(path, 0);
+	}
+	for (uint32_t d = 0; d < 2; d++)
+		for (uint64_t b = 0; b < drive_bytes / 4096; b++) {
+			const struct meta__frame *f = meta__cache_find(r.m, META_BADDR(d, b));
+
+			if (!f)
+				continue;
+			flip(META_BADDR(d, b), 4096 + 5);
+			leaves += f->level == 0;
+			upper += f->level > 0;
+		}
+	cr_assert_gt(leaves, 3);
+	cr_assert_gt(upper, 0);
+	round_of_it();
+	for (const char *at = said; (at = strstr(at, "is not the page")) != NULL; at++)
+		damaged++;
+	cr_assert_eq(damaged, leaves + upper, "%s", said);
+	cr_assert_eq(stat.last_bad_pages, damaged);
+	says("with it is what stands from /a on");
+	round_of_it();
+	cr_assert_eq(lines, 0, "%s", said);
+	cr_assert_eq(stat.last_bad_pages, damaged);
+}
+
 /* ---- names -------------------------------------------------------------------------- */
 
 Test(meta_scrub, file_that_was_renamed_is_named_as_it_is_called_now)
