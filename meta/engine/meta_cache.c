@@ -624,7 +624,11 @@ int meta__cache_want(struct meta *m, uint32_t shard, uint32_t level, uint64_t ba
 		return 0;
 	}
 	if (unlikely(meta__is_away(m, baddr))) {
+		const struct meta__page_want want = { baddr, gen, shard, level };
+
 		c->away = true;
+		if (op)
+			m->above->suspect_page(m, &want, key); /* so that it is listed */
 		return -EIO;
 	}
 	f = lookup(c, baddr);
