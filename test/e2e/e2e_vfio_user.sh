@@ -196,6 +196,28 @@ check "what was acknowledged is there" all_there
 check "stop" stop
 check "check" "$BIN/wekactl" check "$D0" "$D1"
 
+# ---- a server that is slow, with changes and reads under way, and with nothing: it costs a delay
+
+write_conf "$D0" "$D1"
+check "start, and the default drive_timeout" start
+rm -f "$DIR/enough"
+witness slow &
+putter=$!
+for n in 1 2; do
+	sleep 0.5
+	kill -STOP "$S0" "$S1"
+	(sleep 0.6; kill -CONT "$S0" "$S1") &
+	check "reads wait for it" ctl -q export /tree "$DIR/slow.$n"
+done
+touch "$DIR/enough"
+check "and so do changes" wait $putter
+check "to the byte" same_trees "$DIR/src" "$DIR/slow.2"
+kill -STOP "$S0" "$S1"
+sleep 0.6
+kill -CONT "$S0" "$S1"
+check "what was acknowledged is there" all_there
+check "stop" stop
+
 # ---- a server that stays away: its files fail, the appliance lives; back, it is used again
 
 write_conf "$D0" "$D1"
@@ -245,6 +267,21 @@ check "a server of the newest one" serve 1
 check "is believed, without a restart" await "$D1.*back after a reset" 1
 ctl cat /w/after-the-copy >"$DIR/one"
 check "the change is there" cmp "$DIR/w" "$DIR/one"
+check "what was acknowledged is there" all_there
+
+# ---- another drive in its place, of the same size
+
+: >"$DIR/daemon.log"
+kill_server 1
+mv "$DIR/d1" "$DIR/d1.kept"
+check "a server of another drive" serve 1
+check "it is not believed, in words" await "$D1.*does not come back: .*another drive" 1
+is "and not used" 0 "$(lines_of "$D1.*back after a reset")"
+is "nor written to" "$(head -c 256M /dev/zero | sha256sum)" "$(sha256sum <"$DIR/d1")"
+kill_server 1
+mv "$DIR/d1.kept" "$DIR/d1"
+check "a server of the right one" serve 1
+check "is believed, without a restart" await "$D1.*back after a reset" 1
 check "what was acknowledged is there" all_there
 check "stop" stop
 check "check" "$BIN/wekactl" check "$D0" "$D1"
