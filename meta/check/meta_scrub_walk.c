@@ -16,8 +16,8 @@
  *  (2) A page counts as damaged when FAILS reads of it failed, and the tree named it
  *      before each of them and after the last: a page that was freed and reused
  *      meanwhile does not [test_meta_scrub:damaged_page_is_named].
- *  (3) A page that is good in memory and damaged on its drive is named before the walk goes on below
- *      it [test_meta_scrub:pages_of_every_level_that_are_good_in_memory_are_named].
+ *  (3) A page that is good in memory and damaged on its drive is named before the walk goes on
+ *      below it [test_meta_scrub:pages_of_every_level_that_are_good_in_memory_are_named].
  */
 #include "meta/check/meta_scrub.h"
 #include "meta/engine/meta_share.h"
