@@ -387,15 +387,12 @@ static uint32_t drive_of(const struct meta *m, uint32_t zone)
 	return META_BADDR_DRIVE(meta__geo_zone_baddr(&m->zones->geo, zone));
 }
 
-/* It, or its twin.  META_DRIVES_MAX: it should have one, and has none. */
+/* It, or another copy of it.  META_DRIVES_MAX: it should have one, and has none. */
 static bool is_on(const struct meta *m, uint32_t zone, uint32_t drive)
 {
-	const uint32_t twin = meta__twin(m, zone);
-
 	if (drive == META_DRIVES_MAX)
 		return meta__zone_at(m, zone)->lone;
-	return drive_of(m, zone) == drive ||
-	       (twin != META__ZONE_NONE && drive_of(m, twin) == drive);
+	return meta__drives_of(m, zone) >> drive & 1;
 }
 
 /* Closes the open and ready zones of this drive, whatever room they have, and their twins'. */
@@ -434,6 +431,7 @@ void meta__supply_ready(struct meta *m, uint32_t zone)
 	struct meta__zones *z = m->zones;
 	struct meta__zone *at = meta__zone_at(m, zone);
 	struct meta__supply *s = &z->page[at->upper];
+	uint32_t refuses;
 
 	ASSERT(at->state == ZONE_READY);
 	ASSERT(at->live == 0);
@@ -456,10 +454,9 @@ void meta__supply_ready(struct meta *m, uint32_t zone)
 	s->opening--;
 	s->room += units_of(z, s);
 	list_push_back(&s->ready, &at->link);
-	if (!meta__drive_takes(m, drive_of(m, zone)))
-		supply_drop(m, s, drive_of(m, zone));
-	else if (at->twin && !meta__drive_takes(m, drive_of(m, meta__twin(m, zone))))
-		supply_drop(m, s, drive_of(m, meta__twin(m, zone)));
+	refuses = meta__drives_refuse(m, meta__drives_of(m, zone));
+	if (refuses < META_DRIVES_MAX)
+		supply_drop(m, s, refuses);
 	else if (at->lone && meta__in_pairs(m) &&
 		 meta__zone_pick_but(m, drive_of(m, zone)) != META__ZONE_NONE)
 		supply_drop(m, s, META_DRIVES_MAX); /* a drive was added meanwhile, or got room */

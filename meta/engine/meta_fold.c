@@ -174,15 +174,10 @@ bool meta__fold_is_empty(const struct meta *m, uint32_t zone)
 
 bool meta__fold_reads(const struct meta *m, uint32_t zone)
 {
-	uint32_t at = zone;
+	const uint64_t drives = meta__drives_of(m, zone);
 
-	do {
-		if (!meta__drive_reads(m, drive_of(m, at)))
-			return false;
-		at = next_of(m, at);
-	} while (at != zone);
 	ASSERT(meta__in_fold(meta__zone_at(m, zone)));
-	return true;
+	return meta__drives_read(m, drives) == (uint32_t)__builtin_popcountll(drives);
 }
 
 /* (5) */
@@ -274,26 +269,6 @@ uint32_t meta__fold_room(const struct meta *m)
 	return width ? width + META__FOLDER_ROOM : 0;
 }
 
-/* Returns how many folds of so many data zones there can be on so many zones of each drive. */
-static uint64_t folds_most(const struct meta *m, const uint32_t *on, uint32_t width)
-{
-	uint64_t least = 0, most = m->zones->geo.nzones;
-
-	ASSERT(width >= META__FOLD_MIN);
-	while (least < most) {
-		const uint64_t folds = (least + most + 1) / 2;
-		uint64_t zones = 0;
-
-		for (uint32_t d = 0; d < m->zones->geo.ndrives; d++)
-			zones += min_u64(on[d], folds);
-		if (zones >= (width + 1) * folds)
-			least = folds;
-		else
-			most = folds - 1;
-	}
-	return least;
-}
-
 /* Returns how many zones of data there are if so many groups, of all that could be made, are for
  * them: that part of each drive.  Drives of different size have fewer folds, and the rest is in
  * pairs. */
@@ -306,7 +281,7 @@ static uint64_t zones_in(const struct meta *m, const uint32_t *on, uint64_t grou
 	ASSERT(groups <= all && width >= META__FOLD_MIN);
 	for (uint32_t d = 0; d < m->zones->geo.ndrives; d++)
 		part[d] = all ? (uint32_t)(on[d] * groups / all) : 0;
-	folds = folds_most(m, part, (uint32_t)width);
+	folds = meta__groups_on(m, part, (uint32_t)width + 1); /* with its parity */
 	for (uint32_t d = 0; d < m->zones->geo.ndrives; d++)
 		part[d] -= (uint32_t)min_u64(part[d], folds);
 	return max_u64(groups, folds * width + meta__pairs_of(m, part));

@@ -181,25 +181,12 @@ uint64_t meta__twin_baddr(const struct meta *m, uint64_t baddr)
 	return meta__geo_zone_baddr(&m->zones->geo, twin) + at;
 }
 
-bool meta__is_thin(const struct meta *m, uint32_t zone)
-{
-	const uint32_t twin = meta__twin(m, zone);
-
-	ASSERT(twin != zone); /* (1) */
-	if (m->copies < 2)
-		return false;
-	if (meta__in_fold(meta__zone_at(m, zone)))
-		return !meta__fold_reads(m, zone);
-	return twin == META__ZONE_NONE || !meta__drive_reads(m, drive_of(m, twin)) ||
-	       !meta__drive_reads(m, drive_of(m, zone));
-}
-
 /* ---- zones whose content must move ---------------------------------------------------------- */
 
 bool meta__leaves(const struct meta *m, uint32_t zone)
 {
 	const struct meta__zone *at = meta__zone_at(m, zone);
-	const uint32_t d = meta__drain_drive(m), twin = meta__twin(m, zone);
+	const uint32_t d = meta__drain_drive(m);
 
 	if (at->state != ZONE_CLOSED || (at->live == 0 && !meta__in_fold(at)) ||
 	    (at->kind != META__ZONE_PAGE && at->kind != META__ZONE_DATA))
@@ -209,7 +196,7 @@ bool meta__leaves(const struct meta *m, uint32_t zone)
 	if (at->unlike)
 		return true;
 	if (d < META_DRIVES_MAX && m->zones->geo.state[d] == DRIVE_DRAINS &&
-	    (drive_of(m, zone) == d || (twin != META__ZONE_NONE && drive_of(m, twin) == d)))
+	    meta__drives_of(m, zone) >> d & 1)
 		return true;
 	return meta__in_pairs(m) && meta__is_thin(m, zone);
 }
@@ -270,19 +257,36 @@ bool meta__in_pairs(const struct meta *m)
 	return unlikely(m->copies > 1) && taking(m) > 1;
 }
 
-/* Pairs on two different drives that these numbers of zones make, one for each drive. */
+/* The largest k drives can give one zone each to a group, so the others must have width - k for
+ * each: that bounds the groups for any k, and they can be made when no k forbids it. */
+uint32_t meta__groups_on(const struct meta *m, const uint32_t *zones, uint32_t width)
+{
+	uint32_t largest[META_FOLD_MAX + 1] = { 0 }, sum = 0, groups;
+
+	ASSERT(width >= 1 && width <= META_FOLD_MAX + 1);
+	for (uint32_t d = 0; d < m->zones->geo.ndrives; d++) {
+		uint32_t next = meta__drive_takes(m, d) ? zones[d] : 0;
+
+		sum += next;
+		for (uint32_t k = 0; k + 1 < width && next > 0; k++) {
+			const uint32_t smaller = min_u32(next, largest[k]);
+
+			largest[k] = max_u32(next, largest[k]);
+			next = smaller;
+		}
+	}
+	groups = sum / width;
+	for (uint32_t k = 1; k < width; k++) {
+		ASSERT(largest[k - 1] <= sum); /* (6) */
+		sum -= largest[k - 1];
+		groups = min_u32(groups, sum / (width - k));
+	}
+	return groups;
+}
+
 uint32_t meta__pairs_of(const struct meta *m, const uint32_t *zones)
 {
-	uint32_t sum = 0, most = 0;
-
-	for (uint32_t d = 0; d < m->zones->geo.ndrives; d++) {
-		if (!meta__drive_takes(m, d))
-			continue;
-		sum += zones[d];
-		most = max_u32(most, zones[d]);
-	}
-	ASSERT(most <= sum); /* (6) */
-	return min_u32(sum / 2, sum - most);
+	return meta__groups_on(m, zones, META__COPIES_MAX);
 }
 
 uint32_t meta__groups_free(const struct meta *m)

@@ -23,6 +23,15 @@ void meta__pair(struct meta *m, uint32_t first, uint32_t twin, uint64_t pair);
 uint32_t meta__unpair(struct meta *m, uint32_t first);
 /* Returns where the second copy of a block lies; 0: it has none. */
 uint64_t meta__twin_baddr(const struct meta *m, uint64_t baddr);
+
+/* ---- meta_copies.c: which drives have the blocks of a zone, by bits ------- */
+
+/* Returns the drives with the copies of a zone, or with all zones of its fold. */
+uint64_t meta__drives_of(const struct meta *m, uint32_t zone);
+/* Returns how many of these can be read. */
+uint32_t meta__drives_read(const struct meta *m, uint64_t drives);
+/* Returns the first of these that takes no zones; META_DRIVES_MAX: all take some. */
+uint32_t meta__drives_refuse(const struct meta *m, uint64_t drives);
 /* Returns true if a zone of pages or data lacks a copy that can be read. */
 bool meta__is_thin(const struct meta *m, uint32_t zone);
 
@@ -57,7 +66,10 @@ uint32_t meta__groups_of(const struct meta *m, uint32_t zones);
  * lost. */
 void meta__zones_taking(const struct meta *m, uint32_t on[META_DRIVES_MAX]);
 void meta__zones_left(const struct meta *m, uint32_t on[META_DRIVES_MAX]);
-uint32_t meta__pairs_of(const struct meta *m, const uint32_t *zones); /* so many on each drive */
+/* Return the groups of so many zones, each on another drive, that can be made of so many on each
+ * drive; and the pairs. */
+uint32_t meta__groups_on(const struct meta *m, const uint32_t *zones, uint32_t width);
+uint32_t meta__pairs_of(const struct meta *m, const uint32_t *zones);
 /* Return the pairs that free zones, and all zones, would make, and those for spare drives. */
 uint32_t meta__pairs_free(const struct meta *m);
 uint32_t meta__pairs_total(const struct meta *m);

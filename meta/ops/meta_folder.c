@@ -170,7 +170,7 @@ static bool may_be_folded(const struct meta *m, const struct meta__zone *at, boo
 	    at->pending || at->victim || at->unlike || at->kept || twin == META__ZONE_NONE)
 		return false;
 	ASSERT(!meta__in_fold(at)); /* it has a twin */
-	if (!meta__drive_takes(m, drive_of(m, zone)) || !meta__drive_takes(m, drive_of(m, twin)) ||
+	if (meta__drives_refuse(m, meta__drives_of(m, zone)) < META_DRIVES_MAX ||
 	    meta__zone_at(m, twin)->state != ZONE_CLOSED)
 		return false;
 	return is_needed ||
@@ -335,8 +335,8 @@ static bool is_over(const struct meta *m)
 		ASSERT(at->state == ZONE_CLOSED && at->folding); /* (4) */
 		ASSERT(at->incarnation == f->head.member_incarnation[i]);
 		ASSERT(meta__twin(m, f->head.member[i]) == f->twin[i]);
-		if (at->live == 0 || !meta__drive_takes(m, drive_of(m, f->head.member[i])) ||
-		    !meta__drive_takes(m, drive_of(m, f->twin[i])))
+		if (at->live == 0 ||
+		    meta__drives_refuse(m, meta__drives_of(m, f->head.member[i])) < META_DRIVES_MAX)
 			return true;
 		ASSERT(at->pending == 0 && !at->victim);
 	}

@@ -21,6 +21,74 @@ Test(meta_pair, healthy_store_has_two_copies_of_each_block)
 	rig_end(&r);
 }
 
+/* Returns how many pairs there are. */
+static uint32_t pairs_say_their_drives(void)
+{
+	uint32_t pairs = 0;
+
+	for (uint32_t i = 0; i < r.m->zones->geo.nzones; i++) {
+		const uint32_t twin = meta__twin(r.m, i);
+		const uint64_t drives = meta__drives_of(r.m, i);
+
+		if (twin == META__ZONE_NONE) {
+			cr_assert_eq(drives, 1ull << drive_of(i));
+			continue;
+		}
+		cr_assert_eq(drives, 1ull << drive_of(i) | 1ull << drive_of(twin));
+		cr_assert_eq(drives, meta__drives_of(r.m, twin));
+		cr_assert_eq(meta__is_thin(r.m, i), meta__drives_read(r.m, drives) < 2);
+		pairs++;
+	}
+	return pairs / 2;
+}
+
+Test(meta_pair, each_zone_knows_the_drives_of_its_copies)
+{
+	store(1, 4, true);
+	put_some(200);
+	cr_assert_gt(pairs_say_their_drives(), 4);
+	cr_assert_eq(meta__drives_read(r.m, 0xf), 4);
+	cr_assert_eq(meta__drives_refuse(r.m, 0xf), META_DRIVES_MAX);
+	r.dead = 1u << 2;
+	for (uint32_t n = 0; n < 1000 && !stat_of(2).lost; n++)
+		(void)put((uint32_t)rand_below(&r.rand, FILES));
+	cr_assert(stat_of(2).lost);
+	cr_assert_gt(pairs_say_their_drives(), 4);
+	cr_assert_gt(rig_thin_zones(&r), 0);
+	cr_assert_eq(meta__drives_read(r.m, 0xf), 3);
+	cr_assert_eq(meta__drives_refuse(r.m, 0xf), 2);
+	rebuilt(2);
+	is_whole();
+	rig_end(&r);
+}
+
+/* The most groups, found by trying. */
+static uint32_t most_groups(const uint32_t *zones, uint32_t width)
+{
+	for (uint32_t groups = 1;; groups++) {
+		uint32_t places = 0;
+
+		for (uint32_t d = 0; d < 5; d++)
+			places += min_u32(zones[d], groups);
+		if (places < width * groups)
+			return groups - 1;
+	}
+}
+
+Test(meta_pair, groups_of_any_width_are_as_many_as_can_be_made)
+{
+	store(1, 5, true);
+	for (uint32_t i = 0; i < 3000; i++) {
+		uint32_t zones[META_DRIVES_MAX] = { 0 };
+
+		for (uint32_t d = 0; d < 5; d++)
+			zones[d] = (uint32_t)rand_below(&r.rand, i % 3 ? 9 : 200);
+		for (uint32_t width = 1; width <= 6; width++)
+			cr_assert_eq(meta__groups_on(r.m, zones, width), most_groups(zones, width));
+	}
+	rig_end(&r);
+}
+
 Test(meta_pair, power_cuts_while_pairs_are_opened)
 {
 	store(2, 3, true);
