@@ -19,7 +19,6 @@
 #define META__LOG_KEEP_BLOCKS 2u          /* of a zone, for empty blocks   */
 #define META__LOG_BUFS        8u
 #define META__FOLD_MIN        2u /* data zones: of one, it would be a pair */
-#define META__COPIES_MAX      2u /* of a block of data or pages */
 #define META__LOG_COPIES      2u /* of each block, if there are enough drives */
 #define META__LOG_ZONES_MAX   (META__LOG_BYTES_MAX / META__ZONE_BYTES_MIN + 1)
 #define META__BOOT_BLOCKS     64u

@@ -77,8 +77,11 @@ static void choose_copies(struct meta *m, struct meta__io *x)
 	ASSERT(m->copies > 1);
 	x->turned = x->io.op == META_IO_READ && elsewhere && meta__io_turns(m, x);
 	x->prefers_twin = false;
-	if (x->io.op == META_IO_WRITE && is_of_files_or_pages(x) && meta__io_doubles(m, x))
-		list_push_back(&m->io_wanted, &x->twin.link);
+	if (x->io.op != META_IO_WRITE || !is_of_files_or_pages(x))
+		return;
+	meta__io_copies(m, x);
+	for (uint32_t i = 0; i < x->others; i++)
+		list_push_back(&m->io_wanted, &x->other[i].link);
 }
 
 void meta__io_want(struct meta *m, struct meta__io *x)
@@ -101,10 +104,10 @@ void meta__io_want(struct meta *m, struct meta__io *x)
 
 struct meta__io *meta__io_back(struct meta *m, struct meta_io *io)
 {
-	struct meta__io *x = io->second ? container_of(io, struct meta__io, twin)
-					: container_of(io, struct meta__io, io);
+	struct meta__io *x = io->copy ? container_of(io - io->copy + 1, struct meta__io, other[0])
+				      : container_of(io, struct meta__io, io);
 
-	ASSERT(!io->second || m->copies > 1);
+	ASSERT(!io->copy || io->copy < m->copies);
 	if (likely(m->copies < 2))
 		return x;
 	if (x->out > 0)

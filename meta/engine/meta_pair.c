@@ -413,56 +413,77 @@ static void place(struct meta_io *io, uint64_t baddr)
 
 bool meta__io_turns(struct meta *m, struct meta__io *x)
 {
-	const uint64_t to = meta__twin_baddr(m, META_BADDR(x->io.drive, x->io.block));
+	const uint64_t from = META_BADDR(x->io.drive, x->io.block);
+	uint64_t to = meta__twin_baddr(m, from);
 
 	ASSERT(x->io.op == META_IO_READ);
 	ASSERT(x->out == 0);
-	if (!to || !meta__drive_reads(m, META_BADDR_DRIVE(to)))
+	while (to && to != from && !meta__drive_reads(m, META_BADDR_DRIVE(to)))
+		to = meta__twin_baddr(m, to);
+	if (!to || to == from)
 		return false;
 	place(&x->io, to);
 	return true;
 }
 
-bool meta__io_doubles(struct meta *m, struct meta__io *x)
+/* (4) */
+static bool is_written(const struct meta *m, uint64_t baddr)
 {
-	const uint64_t to = meta__twin_baddr(m, META_BADDR(x->io.drive, x->io.block));
+	return !meta__may_lose(m) || meta__drive_reads(m, META_BADDR_DRIVE(baddr));
+}
+
+void meta__io_copies(struct meta *m, struct meta__io *x)
+{
+	const uint64_t first = META_BADDR(x->io.drive, x->io.block);
+	uint64_t at = first;
+	uint32_t count = 0;
 
 	ASSERT(x->io.op == META_IO_WRITE);
 	ASSERT(x->out == 0);
-	if (!to)
-		return false;
-	if (meta__may_lose(m) && !meta__drive_reads(m, META_BADDR_DRIVE(to)))
-		return false;
-	if (meta__may_lose(m) && !meta__drive_reads(m, x->io.drive)) { /* (4) */
-		place(&x->io, to);
-		return false;
-	}
-	x->twin = x->io;
-	x->twin.second = true;
-	place(&x->twin, to);
-	list_init(&x->twin.link);
-	x->out = 2;
-	return true;
+	do {
+		struct meta_io *io = count ? &x->other[count - 1] : &x->io;
+
+		if (is_written(m, at)) {
+			ASSERT(count < m->copies);
+			*io = x->io;
+			io->copy = (uint8_t)count++;
+			place(io, at);
+			list_init(&io->link);
+		}
+		at = meta__twin_baddr(m, at);
+	} while (at && at != first);
+	x->others = (uint8_t)(count > 1 ? count - 1 : 0);
+	x->out = (uint8_t)(count > 1 ? count : 0);
+}
+
+static struct meta_io *copy_of(struct meta__io *x, uint32_t copy)
+{
+	ASSERT(copy <= x->others);
+	return copy ? &x->other[copy - 1] : &x->io;
 }
 
 bool meta__io_joined(struct meta *m, struct meta__io *x)
 {
-	const struct meta_io *bad = x->io.status ? &x->io : &x->twin;
+	bool any = false;
 
-	ASSERT(x->io.op == META_IO_WRITE && x->twin.second); /* (3) */
-	ASSERT(x->out > 0 && x->out <= 2);
+	ASSERT(x->io.op == META_IO_WRITE && x->others > 0); /* (3) */
+	ASSERT(x->out > 0 && x->out <= x->others + 1);
 	if (--x->out > 0)
 		return false;
-	if (!x->io.status == !x->twin.status)
-		return true;
-	if (meta__drive_lose(m, bad->drive)) {
-		x->io.status = 0;
+	for (uint32_t i = 0; i <= x->others; i++)
+		any |= !copy_of(x, i)->status;
+	for (uint32_t i = 0; any && i <= x->others; i++) {
+		const struct meta_io *bad = copy_of(x, i);
+
+		if (!bad->status || meta__drive_lose(m, bad->drive))
+			continue;
+		x->io.status = bad->status;
+		x->io.gone = bad->gone;
+		x->io.lost = bad->lost;
+		place(&x->io, META_BADDR(bad->drive, bad->block)); /* no other drive is blamed */
 		return true;
 	}
-	x->io.status = bad->status;
-	x->io.gone = bad->gone;
-	x->io.lost = bad->lost;
-	place(&x->io, META_BADDR(bad->drive, bad->block)); /* so that no other drive is blamed */
+	x->io.status = any ? 0 : x->io.status;
 	return true;
 }
 

@@ -21,7 +21,8 @@ uint32_t meta__pair_first(const struct meta *m, uint32_t zone);
 void meta__pair(struct meta *m, uint32_t first, uint32_t twin, uint64_t pair);
 /* Returns the twin that it had, or META__ZONE_NONE. */
 uint32_t meta__unpair(struct meta *m, uint32_t first);
-/* Returns where the second copy of a block lies; 0: it has none. */
+/* Returns where the next copy of a block lies, and after the last one the first; 0: it has no
+ * other copy. */
 uint64_t meta__twin_baddr(const struct meta *m, uint64_t baddr);
 
 /* ---- meta_copies.c: which drives have the blocks of a zone, by bits ------- */
@@ -83,11 +84,11 @@ uint32_t meta__spare_zones(const struct meta *m); /* ... with those for dead blo
 /* Returns the groups that must be free, so that `need` still are when a drive is lost. */
 uint32_t meta__spare_free(const struct meta *m, uint32_t need);
 
-/* Sends a read to the twin instead.  Returns false if no twin can be read. */
+/* Sends a read to another copy instead.  Returns false if no other one can be read. */
 must_check bool meta__io_turns(struct meta *m, struct meta__io *x);
-/* Sends a write to the twin as well: x->twin. */
-must_check bool meta__io_doubles(struct meta *m, struct meta__io *x);
-/* One of the two has completed.  Returns false while the other is in flight. */
+/* Sends a write to all copies: x->other. */
+void meta__io_copies(struct meta *m, struct meta__io *x);
+/* One of them has completed.  Returns false while another is in flight. */
 must_check bool meta__io_joined(struct meta *m, struct meta__io *x);
 
 #endif
