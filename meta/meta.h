@@ -111,7 +111,7 @@ struct meta_io {
 	bool lost;        /* set with it: buf may still be written to, never use it again */
 	bool gone;        /* set with it: the drive is dead, and this will never be done  */
 	bool spare;       /* the store can do without it if the drive is gone              */
-	bool hasty;  /* after an error that does not pass the store goes on without the drive */
+	bool hasty;   /* after an error that does not pass the store goes on without the drive */
 	uint8_t copy; /* the store's own: the number of this copy of a write; 0: the first */
 	struct list link; /* the store's until taken, then the caller's */
 };

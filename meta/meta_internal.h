@@ -140,9 +140,9 @@ struct meta__io {
 	void *owner;
 	struct meta_io other[META__COPIES_MAX - 1]; /* of a write: its other copies, */
 	uint8_t others;                             /* ... how many there are, */
-	uint8_t out; /* ... and how many of all copies are not back; else 0 */
-	bool turned;         /* a read that failed has been sent to the twin */
-	bool prefers_twin;   /* a read is: the first copy is damaged */
+	uint8_t out;       /* ... and how many of all copies are not back; else 0 */
+	bool turned;       /* a read that failed has been sent to the twin */
+	bool prefers_twin; /* a read is: the first copy is damaged */
 };
 
 void meta__io_want(struct meta *m, struct meta__io *x); /* queue it for meta_io_next() */

@@ -24,8 +24,26 @@
 #define META__BOOT_BLOCKS     64u
 #define META__WALK_HEIGHT_MAX 12u
 #define META__ZONE_IOS        8u
+#define META__ZONE_NONE       UINT32_MAX
 
 /* ---- meta_super.c: where things lie, and the codecs of what does not move ---- */
+
+/* The log keeps the copies of a zone in an array: those that there are come first, and then
+ * META__ZONE_NONE.  Returns how many there are. */
+static inline uint32_t meta__log_copies(const uint32_t zone[META__LOG_COPIES])
+{
+	uint32_t count = 0;
+
+	while (count < META__LOG_COPIES && zone[count] != META__ZONE_NONE)
+		count++;
+	return count;
+}
+
+static inline void meta__log_no_copies(uint32_t zone[META__LOG_COPIES])
+{
+	for (uint32_t i = 0; i < META__LOG_COPIES; i++)
+		zone[i] = META__ZONE_NONE;
+}
 
 /* State of a drive of the set. */
 enum meta__drive_state {
@@ -232,7 +250,6 @@ struct meta__supply {
 	uint64_t want_min; /* ... unless more are requested                          */
 };
 
-#define META__ZONE_NONE     UINT32_MAX
 #define META__PAGE_SUPPLIES 2u
 #define META__EPOCHS        64u
 
@@ -347,8 +364,8 @@ bool meta__zone_open(struct meta *m, uint32_t zone,
 /* How often zones have been used: the least, and the most. */
 void meta__zone_wear(struct meta *m, struct meta_statfs *out);
 uint32_t meta__zone_pick(const struct meta *m); /* a free one, or META__ZONE_NONE */
-/* ... on another drive than this one. */
-uint32_t meta__zone_pick_but(const struct meta *m, uint32_t drive);
+/* ... on another drive than these, by bits. */
+uint32_t meta__zone_pick_but(const struct meta *m, uint64_t drives);
 /* ... for the second copies of what this zone will have. */
 uint32_t meta__zone_pick_twin(const struct meta *m, uint32_t zone);
 /* The zone lacks a twin that it should have, or lacks none. */
@@ -588,7 +605,7 @@ struct meta__boot {
 	uint64_t durable, trim;
 	bool log_judged;           /* all required blocks are present */
 	uint32_t log_end;          /* block after the last one of its newest zone, */
-	bool log_pair;             /* ... of which there are two */
+	uint32_t log_copies;       /* ... of which there are so many */
 	struct meta__seq_run *run; /* in order; as many as there are gaps, and one */
 	uint32_t run_count, run_max;
 	uint64_t first, last; /* to be replayed */

@@ -382,11 +382,6 @@ void meta__supply_turn(struct meta *m)
 		supply_fill(m, &z->data[d]);
 }
 
-static uint32_t drive_of(const struct meta *m, uint32_t zone)
-{
-	return META_BADDR_DRIVE(meta__geo_zone_baddr(&m->zones->geo, zone));
-}
-
 /* It, or another copy of it.  META_DRIVES_MAX: it should have one, and has none. */
 static bool is_on(const struct meta *m, uint32_t zone, uint32_t drive)
 {
@@ -437,9 +432,9 @@ void meta__supply_ready(struct meta *m, uint32_t zone)
 	ASSERT(at->live == 0);
 	ASSERT(at->pending == 0);
 	if (at->kind == META__ZONE_LOG) {
-		ASSERT(z->log_opening > 0 && z->log_ready[1] == META__ZONE_NONE);
+		ASSERT(z->log_opening > 0 && meta__log_copies(z->log_ready) < META__LOG_COPIES);
 		z->log_opening--;
-		z->log_ready[z->log_ready[0] != META__ZONE_NONE] = zone;
+		z->log_ready[meta__log_copies(z->log_ready)] = zone;
 		return;
 	}
 	if (at->kind == META__ZONE_ROOT || at->kind == META__ZONE_PARITY) {
@@ -458,7 +453,7 @@ void meta__supply_ready(struct meta *m, uint32_t zone)
 	if (refuses < META_DRIVES_MAX)
 		supply_drop(m, s, refuses);
 	else if (at->lone && meta__in_pairs(m) &&
-		 meta__zone_pick_but(m, drive_of(m, zone)) != META__ZONE_NONE)
+		 meta__zone_pick_but(m, meta__drives_of(m, zone)) != META__ZONE_NONE)
 		supply_drop(m, s, META_DRIVES_MAX); /* a drive was added meanwhile, or got room */
 }
 

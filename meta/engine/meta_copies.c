@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Which drives have the blocks of a zone: its copies, or what they can be summed up from.
+ * Drives with the blocks of a zone: with its copies, or with what they can be summed up from.
  *
  *   pair   first -> twin -> first                 `twin` of a zone is the next one of its ring
  *   fold   data -> data -> parity -> data         `next` is

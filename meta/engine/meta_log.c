@@ -96,7 +96,7 @@ int meta__log_create(struct meta *m)
 	m->log = l;
 	if (!l)
 		return -ENOMEM;
-	l->ahead[0] = l->ahead[1] = META__ZONE_NONE;
+	meta__log_no_copies(l->ahead);
 	l->zones = calloc(META__LOG_ZONES_MAX, sizeof(*l->zones));
 	if (!l->zones)
 		return -ENOMEM;
@@ -137,7 +137,7 @@ bool meta__log_spares(const struct meta *m, const struct meta__io *x)
 {
 	const struct log_block *b = x->owner;
 
-	return m->log->started && (x->io.op == META_IO_FLUSH || b->zone[1] != META__ZONE_NONE);
+	return m->log->started && (x->io.op == META_IO_FLUSH || meta__log_copies(b->zone) > 1);
 }
 
 static bool has_ahead(const struct meta__log *l)
@@ -183,19 +183,27 @@ static uint32_t blocks_of(uint32_t bytes)
 	return (uint32_t)div_up(sizeof(struct meta_log_disk) + bytes, META__BLOCK);
 }
 
+/* The log needs none of these any more. */
+static void give_copies(struct meta *m, const uint32_t zone[META__LOG_COPIES])
+{
+	for (uint32_t i = 0; i < meta__log_copies(zone); i++) {
+		ASSERT(meta__zone_at(m, zone[i])->state == ZONE_OPEN);
+		meta__zone_give_log(m, zone[i]);
+	}
+}
+
 /* (12) */
 static void leave_single(struct meta *m)
 {
 	struct meta__log *l = m->log;
-	const uint32_t zone = l->ahead[0];
 
-	if (likely(m->copies < 2 || !has_ahead(l) || l->ahead[1] != META__ZONE_NONE) ||
+	if (likely(m->copies < 2 || !has_ahead(l) ||
+		   meta__log_copies(l->ahead) == META__LOG_COPIES) ||
 	    !meta__in_pairs(m) || meta__groups_free(m) <= meta__zones_of_reserve(m) + 1 ||
 	    meta__lend_log_bytes(m) > 0) /* (9) */
 		return;
-	ASSERT(meta__zone_at(m, zone)->state == ZONE_OPEN);
-	l->ahead[0] = META__ZONE_NONE;
-	meta__zone_give_log(m, zone);
+	give_copies(m, l->ahead);
+	meta__log_no_copies(l->ahead);
 }
 
 /* Opens one zone ahead, within the log's limit.  True: there is one now. */
@@ -210,32 +218,32 @@ static bool zone_ahead(struct meta *m)
 	m->zones->log_oldest = l->zones_count ? l->zones[0].order : m->zones->log_order + 1;
 	err = meta__zone_take_log(m, l->ahead);
 	if (err) /* a header is under way, or a zone must die first */
-		l->ahead[0] = l->ahead[1] = META__ZONE_NONE;
+		meta__log_no_copies(l->ahead);
 	l->ahead_drives = m->zones->geo.drives_serving;
-	ASSERT(err || l->ahead[0] != META__ZONE_NONE);
-	ASSERT(l->ahead[0] != META__ZONE_NONE || l->ahead[1] == META__ZONE_NONE); /* (7) */
+	ASSERT(err || has_ahead(l));
 	return !err;
 }
 
 /* The log leaves the zone of a drive that is being drained, full or not. */
 static bool serves(const struct meta *m, const uint32_t zone[META__LOG_COPIES])
 {
-	for (uint32_t i = 0; i < META__LOG_COPIES; i++)
-		if (zone[i] != META__ZONE_NONE &&
-		    !meta__drive_takes(
+	for (uint32_t i = 0; i < meta__log_copies(zone); i++)
+		if (!meta__drive_takes(
 			    m, META_BADDR_DRIVE(meta__geo_zone_baddr(&m->zones->geo, zone[i]))))
 			return false;
 	return true;
 }
 
 /* (8) */
-static bool wants_pair(const struct meta *m, const uint32_t now[META__LOG_COPIES])
+static bool wants_copies(const struct meta *m, const uint32_t now[META__LOG_COPIES])
 {
 	const struct meta__log *l = m->log;
 
-	if (now[1] != META__ZONE_NONE || m->zones->geo.drives_serving < META__LOG_COPIES)
+	if (meta__log_copies(now) == META__LOG_COPIES ||
+	    m->zones->geo.drives_serving < META__LOG_COPIES)
 		return false;
-	return l->ahead[1] != META__ZONE_NONE || l->ahead_drives < META__LOG_COPIES;
+	return meta__log_copies(l->ahead) > meta__log_copies(now) ||
+	       l->ahead_drives < META__LOG_COPIES;
 }
 
 static struct log_zone *zone_now(const struct meta__log *l)
@@ -249,12 +257,12 @@ static void zone_switch(struct meta *m)
 
 	ASSERT(has_ahead(l));
 	ASSERT(l->zones_count < m->zones->geo.log_zones_max);
-	l->zones[l->zones_count++] = (struct log_zone){
-		.zone = { l->ahead[0], l->ahead[1] },
+	l->zones[l->zones_count] = (struct log_zone){
 		.order = m->zones->log_order, /* no other was opened since */
 	};
+	memcpy(l->zones[l->zones_count++].zone, l->ahead, sizeof(l->ahead));
 	l->cur_at = 1;
-	l->ahead[0] = l->ahead[1] = META__ZONE_NONE;
+	meta__log_no_copies(l->ahead);
 }
 
 /* Gives back zones whose trim a durable block records (4). */
@@ -266,9 +274,7 @@ static void zones_release(struct meta *m)
 	ASSERT(l->trim_durable <= l->trim_said); /* (4) */
 	ASSERT(l->trim_said <= l->trim);
 	for (; gone + 1 < l->zones_count && l->zones[gone].last_seq <= l->trim_durable; gone++)
-		for (uint32_t i = 0; i < META__LOG_COPIES; i++)
-			if (l->zones[gone].zone[i] != META__ZONE_NONE)
-				meta__zone_give_log(m, l->zones[gone].zone[i]);
+		give_copies(m, l->zones[gone].zone);
 	ASSERT(gone == 0 || gone < l->zones_count); /* the one that is being filled stays */
 	l->zones_count -= gone;
 	for (uint32_t i = 0; gone && i < l->zones_count; i++)
@@ -395,12 +401,10 @@ static void block_write(struct meta *m, struct log_block *b)
 	if (unlikely(m->losing))
 		return;
 	b->state = LOG_WRITING;
-	for (uint32_t i = 0; i < META__LOG_COPIES; i++) {
+	for (uint32_t i = 0; i < meta__log_copies(b->zone); i++) {
 		struct meta_io *io = &b->write[i].io;
 		uint64_t baddr;
 
-		if (b->zone[i] == META__ZONE_NONE)
-			continue;
 		baddr = meta__geo_zone_baddr(&m->zones->geo, b->zone[i]) + b->at;
 		io->drive = META_BADDR_DRIVE(baddr);
 		io->block = META_BADDR_BLOCK(baddr);
@@ -489,7 +493,7 @@ static void block_close(struct meta *m)
 /* For the one ahead, with room in it: (6), (8). */
 static bool is_left(const struct meta *m, const uint32_t now[META__LOG_COPIES])
 {
-	return !serves(m, now) || !serves(m, m->log->ahead) || wants_pair(m, now);
+	return !serves(m, now) || !serves(m, m->log->ahead) || wants_copies(m, now);
 }
 
 static void block_open(struct meta *m, uint32_t nblocks, uint32_t keep)
@@ -608,11 +612,9 @@ void meta_log_vouch(struct meta *m)
 static void note_newest(struct meta *m, const struct log_block *b)
 {
 	ASSERT(b->state == LOG_DURABLE);
-	for (uint32_t i = 0; i < META__LOG_COPIES; i++) {
+	for (uint32_t i = 0; i < meta__log_copies(b->zone); i++) {
 		struct log_newest *n = &m->log->newest[b->write[i].io.drive];
 
-		if (b->zone[i] == META__ZONE_NONE)
-			continue;
 		n->baddr = meta__geo_zone_baddr(&m->zones->geo, b->zone[i]) + b->at;
 		memcpy(n->head, b->buf, sizeof(n->head));
 	}
@@ -725,21 +727,6 @@ uint64_t meta__log_durable(const struct meta *m)
 uint64_t meta__log_last(const struct meta *m)
 {
 	return m->log->last;
-}
-
-uint64_t meta__log_base(const struct meta *m)
-{
-	return m->log->base;
-}
-
-uint64_t meta__log_epoch(const struct meta *m)
-{
-	return m->log->epoch;
-}
-
-uint64_t meta__log_blocks(const struct meta *m)
-{
-	return m->log->blocks_written;
 }
 
 bool meta__log_wants_ckpt(const struct meta *m)

@@ -15,7 +15,7 @@ struct log_block {
 	uint64_t seq;
 	uint64_t trim; /* as it says */
 	uint64_t drives_mask;
-	uint32_t zone[META__LOG_COPIES]; /* the second, or META__ZONE_NONE */
+	uint32_t zone[META__LOG_COPIES]; /* meta__log_copies() */
 	uint32_t at;                     /* block of the zone */
 	uint32_t bytes;                  /* of records */
 	uint32_t records;

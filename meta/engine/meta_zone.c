@@ -196,7 +196,7 @@ int meta__zones_setup(struct meta *m, const struct meta__geo *geo)
 	memset(z->lone_on, 0, sizeof(z->lone_on));
 	z->given_blocks = z->claim = z->deaths = z->live_pages = z->live_blocks = z->log_order =
 		z->log_oldest = 0;
-	z->log_ready[0] = z->log_ready[1] = META__ZONE_NONE;
+	meta__log_no_copies(z->log_ready);
 	z->log_opening = 0;
 	z->counted = false;
 	z->epoch = z->epoch_oldest = 1;

@@ -6,6 +6,7 @@
 #include "base/num.h"
 
 #include <errno.h>
+#include <string.h>
 
 static uint32_t drive_of(const struct meta *m, uint32_t zone)
 {
@@ -42,13 +43,13 @@ uint32_t meta__zone_next(const struct meta *m, uint32_t drive)
 	return (uint32_t)(list_entry(l->next, struct meta__zone, link) - z->zone);
 }
 
-uint32_t meta__zone_pick_but(const struct meta *m, uint32_t drive)
+uint32_t meta__zone_pick_but(const struct meta *m, uint64_t drives)
 {
 	const struct meta__zones *z = m->zones;
 	uint32_t best = META_DRIVES_MAX;
 
 	for (uint32_t d = 0; d < z->geo.ndrives; d++)
-		if (d != drive && z->free_count[d] && meta__drive_takes(m, d) &&
+		if (!(drives >> d & 1) && z->free_count[d] && meta__drive_takes(m, d) &&
 		    (best == META_DRIVES_MAX || is_emptier(m, d, best)))
 			best = d;
 	if (best == META_DRIVES_MAX)
@@ -60,7 +61,7 @@ uint32_t meta__zone_pick_but(const struct meta *m, uint32_t drive)
 /* Picks a zone on the drive that is emptiest for its size: so they fill alike. */
 uint32_t meta__zone_pick(const struct meta *m)
 {
-	return meta__zone_pick_but(m, META_DRIVES_MAX);
+	return meta__zone_pick_but(m, 0);
 }
 
 /* Returns the drive with at least half of all zones that are free, or will be when lone ones have
@@ -94,7 +95,7 @@ uint32_t meta__zone_pick_twin(const struct meta *m, uint32_t zone)
 	ASSERT(m->copies > 1);
 	if (large < META_DRIVES_MAX && large != on && m->zones->free_count[large] > 0)
 		return meta__zone_next(m, large);
-	return meta__zone_pick_but(m, on);
+	return meta__zone_pick_but(m, 1ull << on);
 }
 
 /* Finds the least again only when all least used zones have been used: once a round of all. */
@@ -145,43 +146,47 @@ static bool log_doubles(const struct meta *m)
 	       meta__zones_of_reserve(m) + (m->mounted ? 0 : 2 * META__LOG_COPIES);
 }
 
-/* Both headers at once. */
+/* All headers at once. */
 static int log_open(struct meta *m)
 {
 	const struct meta__zones *z = m->zones;
-	const uint32_t first = meta__zone_pick(m);
-	uint32_t second;
+	uint32_t zone = meta__zone_pick(m);
+	uint64_t drives = 0;
 
-	if (first == META__ZONE_NONE)
+	if (zone == META__ZONE_NONE)
 		return z->deallocating ? -EAGAIN : -ENOSPC;
 	if (meta__zone_ios_idle(z) < META__LOG_COPIES)
 		return -EAGAIN;
-	ASSERT(meta__zone_open(m, first, META__ZONE_LOG));
-	second = meta__zone_pick_but(m, drive_of(m, first));
-	if (second != META__ZONE_NONE && log_doubles(m))
-		ASSERT(meta__zone_open(m, second, META__ZONE_LOG));
+	for (uint32_t i = 0; i < META__LOG_COPIES && zone != META__ZONE_NONE; i++) {
+		if (i > 0 && !log_doubles(m))
+			break;
+		ASSERT(meta__zone_open(m, zone, META__ZONE_LOG));
+		drives |= 1ull << drive_of(m, zone);
+		zone = meta__zone_pick_but(m, drives);
+	}
 	return -EAGAIN;
 }
 
 int meta__zone_take_log(struct meta *m, uint32_t zone[])
 {
 	struct meta__zones *z = m->zones;
+	uint64_t drives = 0;
 
 	if (z->log_opening)
 		return -EAGAIN;
 	if (z->log_ready[0] == META__ZONE_NONE)
 		return log_open(m);
-	for (uint32_t i = 0; i < META__LOG_COPIES; i++) {
-		zone[i] = z->log_ready[i];
-		z->log_ready[i] = META__ZONE_NONE;
-		if (zone[i] != META__ZONE_NONE)
-			meta__zone_at(m, zone[i])->state = ZONE_OPEN;
+	memcpy(zone, z->log_ready, sizeof(z->log_ready));
+	meta__log_no_copies(z->log_ready);
+	for (uint32_t i = 0; i < meta__log_copies(zone); i++) {
+		struct meta__zone *at = meta__zone_at(m, zone[i]);
+
+		at->state = ZONE_OPEN;
+		ASSERT(at->order == meta__zone_at(m, zone[0])->order); /* meta_zone.c (6) */
+		ASSERT(!(drives >> drive_of(m, zone[i]) & 1));
+		drives |= 1ull << drive_of(m, zone[i]);
 	}
-	ASSERT(zone[0] != META__ZONE_NONE);
-	ASSERT(zone[1] == META__ZONE_NONE ||
-	       meta__zone_at(m, zone[0])->order ==
-		       meta__zone_at(m, zone[1])->order); /* meta_zone.c (6) */
-	ASSERT(zone[1] == META__ZONE_NONE || drive_of(m, zone[0]) != drive_of(m, zone[1]));
+	ASSERT(drives);
 	return 0;
 }
 

@@ -367,7 +367,7 @@ static bool log_is_here(const struct meta *m, uint32_t drives)
 	ASSERT(b->log_judged);
 	for (uint32_t d = 0; d < b->geo.ndrives; d++)
 		drains |= b->geo.state[d] == DRIVE_DRAINS;
-	if (b->log_pair && drives == 1)
+	if (drives < b->log_copies)
 		return true;
 	if (drives == 1 && b->lost_heads == 0 && opens_pairs(m)) /* (5) */
 		return true;

@@ -299,10 +299,10 @@ bool meta__log_in_pairs(const struct meta *m)
 	const struct meta__log *l = m->log;
 
 	ASSERT(l->zones_count <= m->zones->geo.log_zones_max);
-	if (l->ahead[0] != META__ZONE_NONE && l->ahead[1] == META__ZONE_NONE)
+	if (l->ahead[0] != META__ZONE_NONE && meta__log_copies(l->ahead) < META__LOG_COPIES)
 		return false; /* meta_log.c (12) */
 	for (uint32_t i = 0; i < l->zones_count; i++)
-		if (l->zones[i].zone[1] == META__ZONE_NONE)
+		if (meta__log_copies(l->zones[i].zone) < META__LOG_COPIES)
 			return false;
 	return true;
 }

@@ -103,7 +103,7 @@ static uint64_t chunk_baddr(const struct meta__boot *b)
 	return meta__geo_zone_baddr(&b->geo, b->span[b->span_at].zone) + b->block_at;
 }
 
-/* Those of one order: a zone, or both copies of it, side by side. */
+/* Those of one order: a zone, or all copies of it, side by side. */
 struct group {
 	uint32_t first, count;
 	uint64_t last; /* the highest sequence in it */
@@ -111,14 +111,16 @@ struct group {
 
 static struct group group_of(const struct meta__boot *b)
 {
-	const struct meta__log_span *at = &b->span[b->span_at];
-	const bool is_second = b->span_at > 0 && at[-1].order == at->order;
-	const bool has_second = b->span_at + 1 < b->span_count && at[1].order == at->order;
-	struct group g = { .first = b->span_at - is_second,
-			   .count = 1 + (is_second || has_second) };
+	const uint64_t order = b->span[b->span_at].order;
+	struct group g = { .first = b->span_at, .count = 1 };
 
 	ASSERT(b->span_at < b->span_count);
-	ASSERT(g.first + g.count <= b->span_count);
+	while (g.first > 0 && b->span[g.first - 1].order == order)
+		g.first--;
+	g.count = b->span_at - g.first + 1;
+	while (g.first + g.count < b->span_count && b->span[g.first + g.count].order == order)
+		g.count++;
+	ASSERT(g.count <= META__LOG_COPIES); /* (6) */
 	for (uint32_t i = 0; i < g.count; i++)
 		g.last = max_u64(g.last, b->span[g.first + i].last_seq);
 	return g;
@@ -132,7 +134,7 @@ static void copies_judge(struct meta *m, const struct group *g)
 	const uint64_t end = min_u64(g->last, b->durable) + 1;
 
 	ASSERT(g->first + g->count <= b->span_count);
-	ASSERT(g->count <= 2); /* (6) */
+	ASSERT(g->count > 0);
 	for (uint32_t i = 0; g->count > 1 && i < g->count; i++) {
 		const struct meta__log_span *s = &b->span[g->first + i];
 
@@ -189,10 +191,10 @@ static bool other_copy_is_read(const struct meta__boot *b)
 {
 	const struct group g = group_of(b);
 
-	ASSERT(g.count <= 2);
+	ASSERT(g.count > 0);
 	for (uint32_t i = g.first; i < g.first + g.count; i++)
-		if (i != b->span_at)
-			return !b->span[i].unread;
+		if (i != b->span_at && !b->span[i].unread)
+			return true;
 	return false;
 }
 
@@ -417,6 +419,7 @@ static void drop_spans(struct meta *m)
 static void note_end(struct meta__boot *b)
 {
 	uint32_t i = b->span_count;
+	struct group g;
 
 	ASSERT(b->span_count <= b->geo.nzones);
 	b->log_end = UINT32_MAX;
@@ -425,10 +428,11 @@ static void note_end(struct meta__boot *b)
 	if (i == 0)
 		return;
 	b->span_at = i - 1;
-	b->log_end = b->span[i - 1].end;
-	b->log_pair = group_of(b).count > 1;
-	if (b->log_pair)
-		b->log_end = max_u32(b->log_end, b->span[i - 2].end);
+	g = group_of(b);
+	b->log_copies = g.count;
+	b->log_end = 0;
+	for (i = g.first; i < g.first + g.count; i++)
+		b->log_end = max_u32(b->log_end, b->span[i].end);
 }
 
 /* What must be there, is it?  (1), (2) */
@@ -461,6 +465,18 @@ static uint32_t drive_of(const struct meta__boot *b, uint32_t span)
 	return META_BADDR_DRIVE(meta__geo_zone_baddr(&b->geo, b->span[span].zone));
 }
 
+/* Is it one copy too many of its zone, or on the drive of another one? */
+static bool is_too_many(const struct meta__boot *b, uint32_t i)
+{
+	uint32_t copies = 1;
+
+	ASSERT(i < b->span_count);
+	for (uint32_t k = i; k > 0 && b->span[k - 1].order == b->span[i].order; k--, copies++)
+		if (drive_of(b, k - 1) == drive_of(b, i))
+			return true;
+	return copies > META__LOG_COPIES;
+}
+
 /* By order, and without those that a newer one says are not needed. */
 static int sort_spans(struct meta *m)
 {
@@ -488,9 +504,7 @@ static int sort_spans(struct meta *m)
 	}
 	b->span_count = kept;
 	for (uint32_t i = 0; i < kept; i++) {
-		if (i && b->span[i].order == b->span[i - 1].order &&
-		    (drive_of(b, i) == drive_of(b, i - 1) ||
-		     (i > 1 && b->span[i].order == b->span[i - 2].order)))
+		if (is_too_many(b, i))
 			return meta__boot_fail(m, -EUCLEAN, "zones %u and %u: the same log zone",
 					       b->span[i].zone, b->span[i - 1].zone);
 		ASSERT(i == 0 || b->span[i - 1].order <= b->span[i].order);
