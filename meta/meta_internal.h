@@ -23,6 +23,7 @@
 
 #include "meta/meta.h"
 #include "meta/meta_disk.h"
+#include "meta/meta_twins.h"
 
 #include <stdatomic.h>
 
@@ -132,14 +133,12 @@ enum meta__io_kind {                      /* owner: meta_io_done() returns it th
 		     META__IO_DEALLOCATE, /* meta_deallocate.c                      */
 };
 
-#define META__COPIES_MAX 2u /* of a block of data or pages: meta_pair.c */
-
 struct meta__io {
 	struct meta_io io; /* first: the caller's view */
 	enum meta__io_kind kind;
 	void *owner;
-	struct meta_io other[META__COPIES_MAX - 1]; /* of a write: its other copies, */
-	uint8_t others;                             /* ... how many there are, */
+	struct meta_io other[META_COPIES_MAX - 1]; /* of a write: its other copies, */
+	uint8_t others;                            /* ... how many there are, */
 	uint8_t out;       /* ... and how many of all copies are not back; else 0 */
 	bool turned;       /* a read that failed has been sent to the twin */
 	bool prefers_twin; /* a read is: the first copy is damaged */

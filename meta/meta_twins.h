@@ -18,7 +18,8 @@
 
 #include <stdatomic.h>
 
-#define META_FOLD_MAX 10u /* data zones of a fold: meta_fold.c */
+#define META_FOLD_MAX   10u /* data zones of a fold: meta_fold.c */
+#define META_COPIES_MAX 2u  /* of a block of data or pages: meta_pair.c */
 
 struct meta_twins {
 	_Atomic uint32_t zone_blocks; /* 0: this store has one copy of each block */
@@ -58,7 +59,8 @@ static inline bool meta_twins_zone(const struct meta_twins *t, uint64_t baddr, u
 	return *zone < t->drive[d].count;
 }
 
-/* Returns the place of the second copy of a block, or 0 if it has no second copy. */
+/* Returns the place of the second copy of a block, or 0 if it has no second copy; for a copy, the
+ * place of the next one, or 0 after the last. */
 static inline uint64_t meta_twin_of(const struct meta_twins *t, uint64_t baddr)
 {
 	uint64_t zone, offset, twin;

@@ -14,8 +14,8 @@
  *  (1) A write to a pair has failed for the operation if it failed in both places, or on two
  *      drives; else the store decides when it is given the blocks (meta_op.drives_failed)
  *      [test_app_pair].
- *  (2) If all copies of a write do not fit io[] at once, the second ones follow the first ones, if
- *      there are any [test_app_pair:large_write_goes_on_with_one_drive].
+ *  (2) If all copies of a write do not fit io[] at once, the first ones are written, and then the
+ *      second ones, if there are any [test_app_pair:large_write_goes_on_with_one_drive].
  */
 #include "appliance/core/app_lent.h"
 #include "appliance/core/app_op.h"
@@ -29,6 +29,7 @@
  * finds a short queue there, whatever others have asked for. */
 #define IO_AT_ONCE (512u << 10)
 #define IO_SLICE   (256u << 10)
+#define ALL_COPIES ((1u << META_COPIES_MAX) - 1)
 
 /* As many of op's I/Os as may be with the drives at once; the others follow as these end. */
 static inline void submit_some(struct app_op *op)
@@ -79,20 +80,37 @@ static bool is_away(const struct app_op *op, uint64_t baddr)
 	return !meta_twins_has(op->core->twins, META_BADDR_DRIVE(baddr));
 }
 
-/* The copies of a write (bits: 1 the first, 2 the second) on drives that take them. */
+/* The places of a block's copies, the first one's first.  Returns how many there are; those on
+ * drives that take them are bits of `takes`. */
+static uint32_t places_of(const struct app_op *op, uint64_t baddr, uint64_t place[META_COPIES_MAX],
+			  uint32_t *takes)
+{
+	uint32_t count = 0;
+
+	*takes = 0;
+	for (uint64_t at = baddr; at; at = meta_twin_of(op->core->twins, at)) {
+		ASSERT(count < META_COPIES_MAX);
+		*takes |= is_away(op, at) ? 0 : 1u << count;
+		place[count++] = at;
+	}
+	return count;
+}
+
+/* Those of a write's copies (by bits: 1 the first) on drives that take them. */
 static wk_cold void add_copies(struct app_op *op, uint64_t baddr, uint32_t nblocks, uint64_t iova,
 			       uint32_t copies)
 {
-	const uint64_t twin = meta_twin_of(op->core->twins, baddr);
-	const bool both = twin && !is_away(op, twin) && !is_away(op, baddr);
+	uint64_t place[META_COPIES_MAX];
+	uint32_t takes, count = places_of(op, baddr, place, &takes), bits = takes & copies;
+	const bool more = takes && !is_pow2(takes);
 
-	ASSERT(meta_twins_blocks(op->core->twins) > 0);
-	if (copies & 1 && (!is_away(op, baddr) || !twin))
-		add_io(op, NVME_WRITE, baddr, nblocks, iova)->doubled = both;
-	else if (copies == 1) /* so that there is one to wait for (2) */
-		add_io(op, NVME_WRITE, twin, nblocks, iova)->doubled = both;
-	if (copies & 2 && twin && !is_away(op, twin))
-		add_io(op, NVME_WRITE, twin, nblocks, iova)->doubled = both;
+	ASSERT(meta_twins_blocks(op->core->twins) > 0 && count > 0);
+	if (count == 1)
+		bits = copies & 1;
+	else if (copies == 1 && !bits) /* so that there is one to wait for (2) */
+		bits = takes ? takes & -takes : 2;
+	for (; bits; bits &= bits - 1)
+		add_io(op, NVME_WRITE, place[__builtin_ctz(bits)], nblocks, iova)->doubled = more;
 }
 
 /* A read whose drive is lost goes to the second copy at once. */
@@ -157,25 +175,26 @@ static void drives_end(struct app_op *op)
 void app_op_io(struct app_op *op, enum nvme_op what, const struct meta_run *runs, uint32_t nruns,
 	       char *buf, uint64_t iova)
 {
-	uint32_t copies = 3;
+	uint32_t copies = ALL_COPIES;
 
 	DASSERT(iova % BLOCK_SIZE == 0);
 	ASSERT(op->ios_out == 0 && nruns <= APP_RUNS_MAX);
 	op->io_buf = buf;
 	op->io_buf_iova = iova;
-	if (likely(!op->twins_due)) {
+	if (likely(!op->copy_due)) {
 		op->io_status = 0;
 		op->drives_failed = 0;
 		if (unlikely(meta_twins_blocks(op->core->twins)) && what == NVME_WRITE &&
 		    !op->one_copy) {
 			op->io_iova = iova;
-			op->twins_due = 2 * (nruns + APP_SLICES_MAX) > ARRAY_LEN(op->io);
-			copies = op->twins_due ? 1 : 3;
+			op->copy_due =
+				META_COPIES_MAX * (nruns + APP_SLICES_MAX) > ARRAY_LEN(op->io);
+			copies = op->copy_due ? 1 : ALL_COPIES;
 		}
 	} else {
 		ASSERT(what == NVME_WRITE && op->io_iova == iova); /* (2) */
-		op->twins_due = false;
-		copies = 2;
+		copies = 1u << op->copy_due++;
+		op->copy_due %= META_COPIES_MAX; /* 0 after the last */
 	}
 	op->io_count = op->io_next = op->io_out_bytes = 0;
 	for (uint32_t i = 0; i < nruns; i++) {
@@ -231,10 +250,11 @@ wk_cold void app_op_io_at(struct app_op *op, const struct meta_run *runs, const 
 }
 
 /* (2): there may be none. */
-static wk_cold void twins_next(struct app_op *op)
+static wk_cold void copies_next(struct app_op *op)
 {
-	ASSERT(op->twins_due && op->ios_out == 0);
-	app_op_io(op, NVME_WRITE, op->runs, op->nruns, op->buf, op->io_iova);
+	ASSERT(op->copy_due && op->ios_out == 0);
+	while (op->copy_due && op->ios_out == 0)
+		app_op_io(op, NVME_WRITE, op->runs, op->nruns, op->buf, op->io_iova);
 	if (!op->ios_out)
 		app_op_run(op);
 }
@@ -259,7 +279,8 @@ void app_io_done(struct app_io *io)
 	app_lent_wake_tight(op->core);
 	if (unlikely(io->nvme.status)) {
 		op->drives_failed |= io->doubled ? 1ull << io->drive : 0;
-		if (!op->io_status && (!io->doubled || !is_pow2(op->drives_failed)))
+		if (!op->io_status &&
+		    (!io->doubled || __builtin_popcountll(op->drives_failed) >= META_COPIES_MAX))
 			op->io_status = io->nvme.status;
 		if (io->nvme.quarantined)
 			app_staging_lose(&op->core->staging, io->nvme.iova,
@@ -269,8 +290,8 @@ void app_io_done(struct app_io *io)
 	if (unlikely(op->watched) && op->ios_out == 0)
 		app_hedge_unwatch(op);
 	drives_end(op);
-	if (unlikely(op->twins_due) && op->ios_out == 0 && op->io_next == op->io_count)
-		twins_next(op);
+	if (unlikely(op->copy_due) && op->ios_out == 0 && op->io_next == op->io_count)
+		copies_next(op);
 	else if (op->ios_out == 0)
 		app_op_run(op);
 	else if (op->io_next < op->io_count)

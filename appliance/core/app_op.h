@@ -288,7 +288,7 @@ struct app_op {
 	uint64_t tail_offset; /* write: of the block whose bytes the index has, as it was */
 	uint32_t tail_len;    /* write: bytes of the last block that go to the index      */
 	bool merging;         /* write: an old block is being read                        */
-	bool twins_due;       /* write: the second copies are still to be written */
+	uint8_t copy_due;     /* write: the copies that are written next; 0: none */
 	bool doubt;           /* read: its client has found a mismatch: compared here */
 	bool mended;          /* second copies have been read for blocks that were wrong */
 	uint64_t landing_iova;

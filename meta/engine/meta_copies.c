@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Drives with the blocks of a zone: with its copies, or with what they can be summed up from.
+ * Drives that have the blocks of a zone: its copies, or all zones of its fold.
  *
  *   pair   first -> twin -> first                 `twin` of a zone is the next one of its ring
  *   fold   data -> data -> parity -> data         `next` is

@@ -286,7 +286,7 @@ uint32_t meta__groups_on(const struct meta *m, const uint32_t *zones, uint32_t w
 
 uint32_t meta__pairs_of(const struct meta *m, const uint32_t *zones)
 {
-	return meta__groups_on(m, zones, META__COPIES_MAX);
+	return meta__groups_on(m, zones, META_COPIES_MAX);
 }
 
 uint32_t meta__groups_free(const struct meta *m)
@@ -345,7 +345,7 @@ static uint32_t spare_drives(const struct meta *m, uint32_t copies)
 	uint32_t spare = m->conf.spare_drives;
 	const uint32_t left = taking(m);
 
-	ASSERT(copies >= 1 && copies <= META__COPIES_MAX);
+	ASSERT(copies >= 1 && copies <= META_COPIES_MAX);
 
 	if (spare == META_SPARE_AUTO)
 		spare = copies > 1;
@@ -395,7 +395,7 @@ uint32_t meta__groups_kept(const struct meta *m)
 uint32_t meta__pairs_kept(const struct meta *m)
 {
 	ASSERT(taking(m) > 1);
-	return kept(m, META__COPIES_MAX);
+	return kept(m, META_COPIES_MAX);
 }
 
 uint32_t meta__groups_of(const struct meta *m, uint32_t zones)

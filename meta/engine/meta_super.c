@@ -393,7 +393,7 @@ static bool super_is_sane(const struct meta__super *s)
 			return false;
 	if (!zones_have_numbers(s))
 		return false;
-	if (s->copies < 1 || s->copies > META__COPIES_MAX)
+	if (s->copies < 1 || s->copies > META_COPIES_MAX)
 		return false;
 	if (s->fold && (s->copies < 2 || s->fold < META__FOLD_MIN || s->fold > META_FOLD_MAX))
 		return false;

@@ -533,15 +533,15 @@ void meta__tx_data(struct meta *m, const struct meta_run *runs, uint32_t nruns)
 
 	DASSERT(nruns == 0 || runs);
 	for (uint32_t i = 0; i < nruns; i++) {
-		const uint64_t twin = runs[i].baddr ? meta_twin_of(t, runs[i].baddr) : 0;
+		uint64_t twin = runs[i].baddr ? meta_twin_of(t, runs[i].baddr) : 0;
 		const uint64_t drive = 1ull << META_BADDR_DRIVE(runs[i].baddr) % 64;
 
 		if (!runs[i].baddr)
 			continue;
 		m->tx->drives_mask |= drive;
-		if (twin)
-			m->tx->drives_mask |= 1ull << META_BADDR_DRIVE(twin) % 64;
-		else
+		if (!twin)
 			m->tx->lone_mask |= drive;
+		for (; twin; twin = meta_twin_of(t, twin))
+			m->tx->drives_mask |= 1ull << META_BADDR_DRIVE(twin) % 64;
 	}
 }

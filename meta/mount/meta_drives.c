@@ -123,7 +123,7 @@ static void be_careful(struct meta *m, uint32_t drive, const struct meta__super 
 		"blocks may have one copy until the store has converted",
 		drive, s->copies, s->converts ? ", converting," : "", top->copies,
 		top->converts ? ", converting" : "");
-	top->copies = META__COPIES_MAX;
+	top->copies = META_COPIES_MAX;
 	top->converts = true;
 }
 

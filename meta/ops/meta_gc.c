@@ -363,7 +363,7 @@ static struct unit unit_of(const struct meta *m, uint32_t zone)
 	}
 	u.cost = u.live;
 	if (meta__zone_at(m, zone)->lone && meta__in_pairs(m))
-		u.cost = min_u64(u.live * META__COPIES_MAX, a_zone(m));
+		u.cost = min_u64(u.live * META_COPIES_MAX, a_zone(m));
 	ASSERT(u.zone[0] == zone);
 	return u;
 }

@@ -60,7 +60,7 @@ const char *meta_conf_problem(const struct meta_conf *conf)
 		return "the cache is smaller than 2 MiB";
 	if (conf->ops_max < 1)
 		return "no operation may run";
-	if (conf->copies > META__COPIES_MAX)
+	if (conf->copies > META_COPIES_MAX)
 		return "a block has one or two copies";
 	if (conf->nshards && conf->copies > conf->ndrives)
 		return "two copies of each block need two drives";
