@@ -19,11 +19,11 @@ static struct log_ring_slot *slot_of(struct log_ring *ring, uint64_t number)
 /* Takes the slot for line `number`; false if another writer has it, or a later line is in it. */
 static bool slot_take(struct log_ring_slot *s, uint64_t number)
 {
-	uint64_t turn = atomic_load_explicit(&s->turn, memory_order_relaxed);
+	uint64_t stamp = atomic_load_explicit(&s->stamp, memory_order_relaxed);
 
-	if (turn % 2 == 1 || turn > 2 * number)
+	if (stamp % 2 == 1 || stamp > 2 * number)
 		return false;
-	return atomic_compare_exchange_strong_explicit(&s->turn, &turn, 2 * number + 1,
+	return atomic_compare_exchange_strong_explicit(&s->stamp, &stamp, 2 * number + 1,
 						       memory_order_relaxed, memory_order_relaxed);
 }
 
@@ -42,9 +42,9 @@ void log_ring_put(struct log_ring *ring, uint64_t wall_ns, enum log_level level,
 	atomic_store_explicit(&s->level, (uint64_t)level, memory_order_release); /* R1 */
 	for (size_t i = 0; i < ARRAY_LEN(word); i++)
 		atomic_store_explicit(&s->word[i], word[i], memory_order_release); /* R1 */
-	ASSERT(atomic_load_explicit(&s->turn, memory_order_relaxed) ==
-	       2 * number + 1);                                                /* log_ring.h (1) */
-	atomic_store_explicit(&s->turn, 2 * number + 2, memory_order_release); /* R2 */
+	ASSERT(atomic_load_explicit(&s->stamp, memory_order_relaxed) ==
+	       2 * number + 1);                                                 /* log_ring.h (1) */
+	atomic_store_explicit(&s->stamp, 2 * number + 2, memory_order_release); /* R2 */
 }
 
 /* Copies line `number`; false if it is not there whole. */
@@ -53,14 +53,14 @@ static bool slot_read(struct log_ring_slot *s, uint64_t number, struct log_ring_
 	uint64_t word[LOG_RING_TEXT / sizeof(uint64_t)];
 
 	/* A2 */
-	if (atomic_load_explicit(&s->turn, memory_order_acquire) != 2 * number + 2)
+	if (atomic_load_explicit(&s->stamp, memory_order_acquire) != 2 * number + 2)
 		return false;
 	out->wall_ns = atomic_load_explicit(&s->wall_ns, memory_order_acquire); /* A1 */
 	/* A1 */
 	out->level = (enum log_level)atomic_load_explicit(&s->level, memory_order_acquire);
 	for (size_t i = 0; i < ARRAY_LEN(word); i++)
 		word[i] = atomic_load_explicit(&s->word[i], memory_order_acquire); /* A1 */
-	if (atomic_load_explicit(&s->turn, memory_order_relaxed) != 2 * number + 2)
+	if (atomic_load_explicit(&s->stamp, memory_order_relaxed) != 2 * number + 2)
 		return false; /* log_ring.h (2) */
 	out->number = number;
 	memcpy(out->text, word, sizeof(word));

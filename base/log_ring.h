@@ -3,17 +3,17 @@
  * The last lines of the log, in memory.  Any thread puts lines, any thread reads them, and none
  * waits for another.
  *
- *   slot:   turn 2n + 1, line n is being written   turn 2n + 2, line n is whole
+ *   slot:   stamp 2n + 1, line n is being written   stamp 2n + 2, line n is whole
  *
- *   R1 -> A1   a reader that sees a word of line n in a slot sees turn 2n + 1, or a later one
+ *   R1 -> A1   a reader that sees a word of line n in a slot sees stamp 2n + 1, or a later one
  *              (log_ring.c);
- *   R2 -> A2   a reader that sees turn 2n + 2 sees all words of line n
+ *   R2 -> A2   a reader that sees stamp 2n + 2 sees all words of line n
  *              (log_ring.c).
  *
  * Invariants:
- *  (1) A slot has one writer: the one that changed its turn from even to odd.  A line that finds
+ *  (1) A slot has one writer: the one that changed its stamp from even to odd.  A line that finds
  *      its slot taken is counted and dropped.
- *  (2) A line that is read is whole: its turn was the same before and after
+ *  (2) A line that is read is whole: its stamp was the same before and after
  *      [torture_log_ring].
  */
 #ifndef BASE_LOG_RING_H
@@ -35,7 +35,7 @@ struct log_ring_line {
 };
 
 struct log_ring_slot {
-	_Atomic uint64_t turn;
+	_Atomic uint64_t stamp;
 	_Atomic uint64_t wall_ns;
 	_Atomic uint64_t level;
 	_Atomic uint64_t word[LOG_RING_TEXT / sizeof(uint64_t)];

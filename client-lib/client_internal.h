@@ -273,8 +273,8 @@ struct weka_client {
 	uint32_t opens; /* entries that are not free */
 	uint32_t opens_max;
 	uint32_t opening;
-	uint32_t keeper; /* a lane */
-	uint64_t keeper_life;
+	uint32_t file_lane; /* a lane: client_open.c */
+	uint64_t file_lane_life;
 	uint64_t lives;      /* number of connections that reached UP */
 	struct weka_req own; /* LET_GO or HOLD */
 	bool own_out;
@@ -601,13 +601,13 @@ void client__opens_leave(struct weka_client *c);
 /* Reserves an entry for an OPEN with HOLD (-EMFILE), and gives it back. */
 must_check int client__open_begin(struct weka_client *c, struct client_slot *slot);
 void client__open_end(struct weka_client *c, struct client_slot *slot);
-/* Sets HOLD if the request uses the keeper. */
+/* Sets HOLD if the request uses the file lane. */
 void client__open_by(struct weka_client *c, struct client_slot *slot,
 		     const struct client_lane *lane);
 /* Handles a successful OPEN; not `wanted`: its request has ended already. */
 void client__opened(struct weka_client *c, struct client_slot *slot, bool wanted);
 /* Returns the lane for all requests about open files; c->at must be UP. */
-struct client_lane *client__keeper(struct weka_client *c);
+struct client_lane *client__file_lane(struct weka_client *c);
 must_check int client__own_answer(struct weka_client *c, struct client_slot *slot);
 void client__opens_step(struct weka_client *c);
 static inline bool client__is_own(const struct weka_client *c, const struct weka_req *req)

@@ -199,7 +199,7 @@ static bool is_orderly(const struct fab_call *call)
 	}
 }
 
-/* Returns true for requests about open files, which use the keeper (client_open.c). */
+/* Returns true for requests about open files, which use the file lane (client_open.c). */
 static bool is_kept(const struct client_slot *slot)
 {
 	return slot->opens || slot->call.type == FAB_HOLD || slot->call.type == FAB_LET_GO;
@@ -229,7 +229,7 @@ static struct client_lane *lane_for(struct weka_client *c, const struct client_s
 	if (likely(c->lanes_up == 1) || is_orderly(&slot->call) || is_kept(slot)) {
 		if (tried || c->at != CLIENT_UP)
 			return NULL;
-		return is_kept(slot) ? client__keeper(c) : client__lane_first(c);
+		return is_kept(slot) ? client__file_lane(c) : client__lane_first(c);
 	}
 	return client__lane_pick(c, tried);
 }

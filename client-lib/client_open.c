@@ -8,17 +8,17 @@
  *   held > users        --LET_GO--> held - 1       these go in batches, one at a time; only
  *   users > 0, held 0   --HOLD----> held 1         weka_close() waits for one, when users is 0
  *
- * The appliance holds a file for one connection, so all requests about open files use one lane, the
- * *keeper*.  When that breaks, the client assumes that nothing is held (held 0), and asks for its
- * files again by handle, over the next keeper, as soon as there is one.  The appliance keeps them
- * for a while, so a file without a name survives a broken session.  If it is gone nevertheless, its
- * handle is -ESTALE, and opens_lost counts it.  The appliance may have no room for a file whose old
- * hold is on another core: then the client asks for it again later.
+ * The appliance holds a file for one connection, so all requests about open files use one lane,
+ * the *file lane*.  When that breaks, the client assumes that nothing is held (held 0), and asks
+ * for its files again by handle, over the next file lane, as soon as there is one.  The appliance
+ * keeps them for a while, so a file without a name survives a broken session.  If it is gone
+ * nevertheless, its handle is -ESTALE, and opens_lost counts it.  The appliance may have no room
+ * for a file whose old hold is on another core: then the client asks for it again later.
  *
- * An OPEN that creates its file goes again over the lane that broke under it.  If that lane is not
- * the keeper when it is back, the OPEN asks for no hold there, since nobody would let go of it; a
- * HOLD follows over the keeper.  Meanwhile the hold of the first OPEN, if there was one, still
- * lingers and keeps the file.
+ * An OPEN that creates its file goes again over the lane that broke under it.  If that is no
+ * longer the file lane when it is back, the OPEN asks for no hold there, since nobody would let go
+ * of it; a HOLD follows over the file lane.  Meanwhile the hold of the first OPEN, if there was
+ * one, still lingers and keeps the file.
  *
  * Invariants, true between any two calls:
  *
@@ -28,7 +28,7 @@
  *      open_late_ns.  `own` is in flight for at most one batch, in a slot that no request of the
  *      program can have, and without a deadline: after giving it up the client could not tell how
  *      much of it was done, and would let go too often.
- *  (3) held counts the keeper's answers on its present connection.
+ *  (3) held counts the answers of the file lane on its present connection.
  *  (4) opening counts requests in flight that will take an entry; there is an entry for each.
  */
 #include "client-lib/client_internal.h"
@@ -109,14 +109,14 @@ static wk_cold void late_begin(struct weka_client *c, struct client_open *o)
 	list_push_back(&c->open_late, &o->due);
 }
 
-/* ---- the keeper -------------------------------------------------------------------------- */
+/* ---- the file lane ----------------------------------------------------------------------- */
 
-static bool is_kept_by(const struct weka_client *c, uint32_t number)
+static bool is_file_lane(const struct weka_client *c, uint32_t number)
 {
 	const struct client_lane *lane = &c->lanes[number];
 
 	ASSERT(number < CLIENT_LANES_MAX);
-	return c->keeper == number && lane->at == CLIENT_UP && lane->life == c->keeper_life;
+	return c->file_lane == number && lane->at == CLIENT_UP && lane->life == c->file_lane_life;
 }
 
 /* Clears `users` of all open files unless `used`, and `held` unless `held`. */
@@ -136,25 +136,25 @@ static wk_cold void each_open(struct weka_client *c, bool used, bool held)
 	}
 }
 
-/* A new keeper's connection holds nothing yet: (3). */
-static wk_cold void keeper_new(struct weka_client *c)
+/* The connection of a new file lane holds nothing yet: (3). */
+static wk_cold void file_lane_new(struct weka_client *c)
 {
 	struct client_lane *lane = client__lane_first(c);
 
 	ASSERT(lane->at == CLIENT_UP && lane->life > 0);
-	c->keeper = (uint32_t)(lane - c->lanes);
-	c->keeper_life = lane->life;
+	c->file_lane = (uint32_t)(lane - c->lanes);
+	c->file_lane_life = lane->life;
 	each_open(c, true, false);
-	ASSERT(is_kept_by(c, c->keeper)); /* (3) */
-	late_end(c);                      /* its connection may be on another core */
+	ASSERT(is_file_lane(c, c->file_lane)); /* (3) */
+	late_end(c);                           /* its connection may be on another core */
 }
 
-struct client_lane *client__keeper(struct weka_client *c)
+struct client_lane *client__file_lane(struct weka_client *c)
 {
 	ASSERT(c->at == CLIENT_UP);
-	if (unlikely(!is_kept_by(c, c->keeper)))
-		keeper_new(c);
-	return &c->lanes[c->keeper];
+	if (unlikely(!is_file_lane(c, c->file_lane)))
+		file_lane_new(c);
+	return &c->lanes[c->file_lane];
 }
 
 /* ---- opened, closed ------------------------------------------------------------------------- */
@@ -183,14 +183,14 @@ void client__open_by(struct weka_client *c, struct client_slot *slot,
 {
 	ASSERT(slot->opens && lane->at == CLIENT_UP);
 	slot->call.args.open.flags &= ~FAB_OPEN_HOLD;
-	if (lane == client__keeper(c))
+	if (lane == client__file_lane(c))
 		slot->call.args.open.flags |= FAB_OPEN_HOLD;
 }
 
 void client__opened(struct weka_client *c, struct client_slot *slot, bool wanted)
 {
 	const bool asked = slot->call.args.open.flags & FAB_OPEN_HOLD;
-	const bool kept = asked && is_kept_by(c, slot->lane);
+	const bool kept = asked && is_file_lane(c, slot->lane);
 	struct fab_attr attr;
 	struct client_open *o;
 
@@ -227,7 +227,7 @@ static int close_file(struct weka_client *c, const struct weka_handle *handle)
 	if (c->at == CLIENT_UP) {
 		client__flush(c); /* a call waits for the submitted requests */
 		client__opens_step(c);
-		fab_flush_later(client__keeper(c)->conn); /* usually with the next request */
+		fab_flush_later(client__file_lane(c)->conn); /* usually with the next request */
 	}
 	return 0;
 }
@@ -311,7 +311,7 @@ static void own_answered(struct weka_client *c)
 int client__own_answer(struct weka_client *c, struct client_slot *slot)
 {
 	ASSERT(client__is_own(c, slot->req) && slot->call.args.batch.count == c->own_count);
-	if (!is_kept_by(c, slot->lane))
+	if (!is_file_lane(c, slot->lane))
 		return -ECONNRESET; /* it was on another lane */
 	for (uint32_t i = 0; i < c->own_count; i++)
 		c->own_status[i] = fab_call_status(&slot->call, i);
@@ -344,7 +344,7 @@ static void own_send(struct weka_client *c)
 void client__opens_step(struct weka_client *c)
 {
 	ASSERT(c->at == CLIENT_UP);
-	(void)client__keeper(c);
+	(void)client__file_lane(c);
 	if (c->own_out && client__req(&c->own)->state == CLIENT_REQ_DONE) {
 		c->own_out = false;
 		client__req(&c->own)->state = CLIENT_REQ_IDLE;

@@ -82,7 +82,7 @@ struct nvme_admin_cmd {
 	int err;         /* 0, or -errno of the status; -ECANCELED by a reset       */
 };
 
-/* A command id: | turn, 11 | slot, 5 |, so that an old one is not taken for a new one. */
+/* A command id: | round, 11 | slot, 5 |, so that an old one is not taken for a new one. */
 #define NVME_ADMIN_SLOT_BITS 5
 static_assert(1u << NVME_ADMIN_SLOT_BITS == NVME_ADMIN_DEPTH, "an id has room for each slot");
 
@@ -90,7 +90,7 @@ struct nvme_admin_slot {
 	struct nvme_admin_cmd *cmd; /* NULL: free, or given up */
 	bool lost;                  /* given up: it, and its page, come back with the completion */
 	bool has_page;
-	uint16_t turn;
+	uint16_t round;
 	uint32_t page;
 };
 

@@ -86,7 +86,7 @@ uint64_t nvme__dma_mapped_bytes(struct nvme_dma *dma);
 
 struct nvme_dma {
 	_Atomic uint64_t window[NVME_WINDOW_COUNT]; /* 0: nothing is mapped there */
-	_Atomic uint32_t turn[NVME_WINDOW_COUNT];   /* odd: mapped; each mapping has its own */
+	_Atomic uint32_t life[NVME_WINDOW_COUNT];   /* odd: mapped; each mapping has its own */
 	_Atomic bool near[NVME_WINDOW_COUNT];       /* nvme_dma_near() */
 	_Atomic uint64_t fault_count;
 	_Atomic uint32_t unmap_count; /* changes when cached windows may be stale */

@@ -90,7 +90,7 @@ enum nvme_qpair_state {
 	NVME_QP_DEAD,      /* so has the drive                                                  */
 };
 
-/* A command id is | turn, 4 | slot, 12 |: one that comes twice is not taken for the next one. */
+/* A command id is | round, 4 | slot, 12 |: one that comes twice is not taken for the next one. */
 #define NVME_CID_SLOT_BITS 12
 #define NVME_CID_SLOT(cid) ((cid) & ((1u << NVME_CID_SLOT_BITS) - 1))
 #define NVME_CID_NEXT(cid) (((cid) + (1u << NVME_CID_SLOT_BITS)) & 0xffffu)

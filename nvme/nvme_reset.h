@@ -14,7 +14,7 @@ struct nvme_qpair;
 
 /* ---- orders of the drive's owner to each queue pair's thread ------------------------- */
 
-/* An order is | turn of the reset, 30 | what, 2 |: one of long ago is not taken for a new one. */
+/* An order is | round of the reset, 30 | what, 2 |: one of long ago is not taken for a new one. */
 enum nvme_order {
 	NVME_ORDER_RUN,    /* the queues are there: submit, ring, poll                    */
 	NVME_ORDER_STOP,   /* touch neither the queues nor a doorbell, and obey           */
@@ -67,7 +67,7 @@ struct nvme_reset {
 	enum nvme_life life;
 	enum nvme_cause cause;
 	uint32_t qid;           /* the one queue pair that is restarted; 0: the controller    */
-	uint32_t turn;          /* of the orders that are out                                 */
+	uint32_t round;         /* of the orders that are out                                 */
 	uint64_t since_ns;      /* when this life began */
 	uint64_t deadline_ns;   /* of this life                                               */
 	uint64_t look_ns;       /* not before: a register costs a trip to the device          */

@@ -16,7 +16,7 @@
  *      fabric has pieces of it.
  *  (2) A session is stuck when something of it is lent, and nothing has come back for STUCK_NS.  It
  *      gets nothing more, however much is free.
- *  (3) A session has at most a window of WINDOW_MIN plus an eighth of the bytes that its peer has
+ *  (3) A session has at most LIMIT_MIN plus an eighth of the bytes that its peer has
  *      taken since it was last stuck.  So a peer that never reads keeps no more than that eighth of
  *      the kernel's buffers, and one that reads soon has all that it can use [sim/fair].
  *  (4) While others are active, a session has at most a quarter of the free staging.  So n sessions
@@ -31,7 +31,7 @@
  *      cannot continue because of its own session's limits wakes the next session on core->tight.
  *  (8) While others are active, a session takes no slice while the drives have a sixth of
  *      io_max_bytes: a small read then finds a short queue [sim/fair].
- *  (9) A session asks for at most twice its window at once, or for two reads: operations are few,
+ *  (9) A session asks for at most twice its limit at once, or for two reads: operations are few,
  *      and must not wait for a peer that does not read [sim/fair].
  *
  * Only a session over tcp or rdma is limited by (2), (3), (4), (8) and (9): over shared memory the
@@ -42,10 +42,10 @@
 
 #include "base/clock.h"
 
-#define STUCK_NS     (10 * NS_PER_MS)
-#define WINDOW_MIN   (256ull << 10)
-#define WINDOW_SHARE 8u
-#define READS_MIN    1u
+#define STUCK_NS    (10 * NS_PER_MS)
+#define LIMIT_MIN   (256ull << 10)
+#define LIMIT_SHARE 8u
+#define READS_MIN   1u
 
 bool app_lent_is_stuck(const struct app_core *core, const struct app_session *s)
 {
@@ -53,12 +53,12 @@ bool app_lent_is_stuck(const struct app_core *core, const struct app_session *s)
 	return s->lent > 0 && core->now_ns - s->back_ns > STUCK_NS;
 }
 
-static uint64_t window_bytes(const struct app_session *s)
+static uint64_t limit_bytes(const struct app_session *s)
 {
-	return WINDOW_MIN + s->proven_bytes / WINDOW_SHARE;
+	return LIMIT_MIN + s->proven_bytes / LIMIT_SHARE;
 }
 
-/* Notes that it is stuck: its window is the smallest from then on. */
+/* Notes that it is stuck: its limit is the smallest from then on. */
 static bool check_stuck(const struct app_core *core, struct app_session *s)
 {
 	DASSERT(s->streams);
@@ -90,9 +90,9 @@ uint64_t app_lent_room(struct app_core *core, struct app_session *s)
 		most_bytes = free_bytes / 4; /* (4) */
 	if (s->key->users < core->sessions_open)
 		most_bytes = min_u64(most_bytes, key_most_bytes(s, free_bytes));
-	s->tight = most_bytes < window_bytes(s) || !s->streams;
+	s->tight = most_bytes < limit_bytes(s) || !s->streams;
 	if (s->streams)
-		most_bytes = min_u64(most_bytes, window_bytes(s)); /* (3) */
+		most_bytes = min_u64(most_bytes, limit_bytes(s)); /* (3) */
 	return most_bytes > s->staged_bytes ? most_bytes - s->staged_bytes : 0;
 }
 
@@ -237,7 +237,7 @@ static bool asks_enough(const struct app_core *core, const struct app_session *s
 	DASSERT(s->reads <= s->ops);
 	if (!s->streams || s->reads < READS_MIN)
 		return false;
-	return s->asked_bytes >= 2 * window_bytes(s) || app_lent_is_stuck(core, s);
+	return s->asked_bytes >= 2 * limit_bytes(s) || app_lent_is_stuck(core, s);
 }
 
 /* A session may take as much as it leaves to the others: idle ones have no share. */

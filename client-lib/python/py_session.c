@@ -55,14 +55,14 @@ static bool is_forking(const struct py_session *s)
 	return s->forking && s->forking == PyThread_get_thread_ident();
 }
 
-/* The one whose turn it is waits for the lock, all others for their turn (4). */
+/* The first of those that wait waits for the lock, all others behind it (4). */
 static void lock_in_turn(struct py_session *s)
 {
 	s->waiting++;
 	Py_BEGIN_ALLOW_THREADS;
-	PyThread_acquire_lock(s->turn, WAIT_LOCK);
+	PyThread_acquire_lock(s->first, WAIT_LOCK);
 	PyThread_acquire_lock(s->lock, WAIT_LOCK);
-	PyThread_release_lock(s->turn);
+	PyThread_release_lock(s->first);
 	Py_END_ALLOW_THREADS;
 	s->waiting--;
 }
@@ -136,8 +136,8 @@ static void session_dealloc(PyObject *self)
 	finish(s);
 	if (s->lock)
 		PyThread_free_lock(s->lock);
-	if (s->turn)
-		PyThread_free_lock(s->turn);
+	if (s->first)
+		PyThread_free_lock(s->first);
 	PyErr_Restore(kind, value, trace);
 	PyObject_Free(self);
 	Py_DECREF(type);
@@ -171,8 +171,8 @@ struct py_session *py_session_new(struct py_client *client, struct weka_client *
 	s->generation = py_generation;
 	s->item_bytes = 16384;
 	s->lock = PyThread_allocate_lock();
-	s->turn = PyThread_allocate_lock();
-	if (!s->lock || !s->turn) {
+	s->first = PyThread_allocate_lock();
+	if (!s->lock || !s->first) {
 		s->weka = NULL; /* the caller closes it */
 		Py_DECREF(s);
 		PyErr_NoMemory();

@@ -80,12 +80,12 @@ struct py_session {
 	uint32_t batch_items_max;
 	uint64_t pool_bytes;
 	uint64_t leased_bytes;
-	PyThread_type_lock turn; /* of those that wait for the lock: one, the others behind it */
-	uint32_t waiting;        /* for the lock */
-	uint32_t interrupts;     /* calls that a signal handler's exception ended */
-	unsigned long forking;   /* the thread whose fork hooks have it locked, or 0 */
-	bool closing;            /* no new calls */
-	struct list opened;      /* datasets */
+	PyThread_type_lock first; /* of those that wait for the lock: one, the others behind it */
+	uint32_t waiting;         /* for the lock */
+	uint32_t interrupts;      /* calls that a signal handler's exception ended */
+	unsigned long forking;    /* the thread whose fork hooks have it locked, or 0 */
+	bool closing;             /* no new calls */
+	struct list opened;       /* datasets */
 	struct py_feed *dropped_feeds; /* to be closed once their batches are gone */
 	struct py_lent *lent;          /* memory of the application's */
 	unsigned long blocking;        /* the thread that is in py_block(), or 0 */

@@ -351,7 +351,7 @@ struct fab_listener {
 	char text[160];
 };
 
-struct fab_guest { /* a connection that is not yet a session */
+struct fab_arrival { /* a connection that is not yet a session */
 	struct fab_watch watch;
 	int fd; /* -1: none */
 	struct fab_rdma *rdma;
@@ -397,7 +397,7 @@ struct fab_control {              /* one for all cores */
 	int wake_fd; /* a core wakes control */
 	struct fab_watch wake_watch;
 	bool stopped;
-	bool full;                /* no guest's place is free: listeners are not watched */
+	bool full;                /* no arrival's place is free: listeners are not watched */
 	uint64_t accept_after_ns; /* ... or no descriptor was: not before */
 	struct fab__keys keys;
 	struct fab__lanes lanes;
@@ -405,7 +405,7 @@ struct fab_control {              /* one for all cores */
 	uint64_t pools_bytes;
 	struct fab_listener listeners[FAB_LISTENERS_MAX];
 	uint32_t listener_count;
-	struct fab_guest guests[FAB_HELLOS_MAX];
+	struct fab_arrival arrivals[FAB_HELLOS_MAX];
 	struct list pools_due;
 	struct list pools_making;
 	struct fab_rdma_server rdma;
@@ -481,20 +481,21 @@ uint64_t fab__refusals_deadline(const struct fab_server *srv);
 void fab__refusals_collect(struct fab_server *srv);
 void fab__session_refusals(struct fab__session *s);
 
-/* fab_listen.c, fab_guest.c */
+/* fab_listen.c, fab_arrival.c */
 void fab__listeners_watch(struct fab_server *srv, bool full);
 void fab__listeners_close(struct fab_server *srv);
 void fab__accept(struct fab_server *srv, struct fab_listener *l, uint64_t now_ns);
-/* Returns a free place, or that of the oldest guest; NULL: none before fab__guest_place_ns(). */
-struct fab_guest *fab__guest_place(struct fab_server *srv, uint64_t now_ns);
-uint64_t fab__guest_place_ns(const struct fab_server *srv);
-void fab__guest_begin(struct fab_server *srv, struct fab_guest *g, int fd, uint8_t transport,
-		      uint64_t now_ns);
-void fab__guest_input(struct fab_server *srv, struct fab_guest *g, uint64_t now_ns);
-void fab__guests_expire(struct fab_server *srv, uint64_t now_ns);
-void fab__guests_close(struct fab_server *srv);
-void fab__guest_lost(struct fab_server *srv, struct fab_guest *g);
-void fab__guests_held(struct fab_server *srv, uint64_t now_ns);
+/* Returns a free place, or that of the oldest arrival; NULL: none before
+ * fab__arrival_place_ns(). */
+struct fab_arrival *fab__arrival_place(struct fab_server *srv, uint64_t now_ns);
+uint64_t fab__arrival_place_ns(const struct fab_server *srv);
+void fab__arrival_begin(struct fab_server *srv, struct fab_arrival *g, int fd, uint8_t transport,
+			uint64_t now_ns);
+void fab__arrival_input(struct fab_server *srv, struct fab_arrival *g, uint64_t now_ns);
+void fab__arrivals_expire(struct fab_server *srv, uint64_t now_ns);
+void fab__arrivals_close(struct fab_server *srv);
+void fab__arrival_lost(struct fab_server *srv, struct fab_arrival *g);
+void fab__arrivals_held(struct fab_server *srv, uint64_t now_ns);
 
 /* fab_rdma_listen.c */
 void fab__rdma_server_init(struct fab_rdma_server *rs);
@@ -512,18 +513,18 @@ void fab__rdma_async(struct fab_server *srv, const struct fab_watch *watch);
 /* The connection manager says that the device of `id` is no more. */
 void fab__rdma_removed(struct fab_server *srv, const struct rdma_cm_id *id);
 
-/* fab_guest_tls.c: like fab__tls_step(), with the reason for the log. */
-must_check int fab__guest_tls_prepare(struct fab_server *srv);
-must_check int fab__guest_secure(struct fab_server *srv, struct fab_guest *g,
-				 char why[FAB_WHY_MAX]);
+/* fab_arrival_tls.c: like fab__tls_step(), with the reason for the log. */
+must_check int fab__arrival_tls_prepare(struct fab_server *srv);
+must_check int fab__arrival_secure(struct fab_server *srv, struct fab_arrival *g,
+				   char why[FAB_WHY_MAX]);
 /* Returns true if the hello proved the same key as TLS. */
-bool fab__guest_key_is_tls(const struct fab_guest *g);
+bool fab__arrival_key_is_tls(const struct fab_arrival *g);
 /* Bytes of the hello, within TLS if there is one; as send() and recv(), errors are returned. */
-must_check ssize_t fab__guest_send(struct fab_guest *g, const void *bytes, size_t size);
-must_check ssize_t fab__guest_recv(struct fab_guest *g, void *to, size_t size);
+must_check ssize_t fab__arrival_send(struct fab_arrival *g, const void *bytes, size_t size);
+must_check ssize_t fab__arrival_recv(struct fab_arrival *g, void *to, size_t size);
 
 /* fab_control_session.c: sessions and their pools, the control side's part */
-must_check int fab__control_open(struct fab_server *srv, struct fab_guest *g);
+must_check int fab__control_open(struct fab_server *srv, struct fab_arrival *g);
 /* Ends the earlier connections of a client: all its sessions, or, for a lane, the lane of the same
  * number.  Returns true if none is left. */
 must_check bool fab__control_alone(struct fab_server *srv, const struct fab_hello *h);

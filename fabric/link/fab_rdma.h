@@ -125,7 +125,7 @@ struct fab_rdma {
 	struct ibv_mr *pool_mrs[FAB_POOLS_MAX];
 	struct fab_rdma_posted *ring;
 	bool established;
-	void *owner; /* the appliance's: a guest, then a session */
+	void *owner; /* the appliance's: an arrival, then a session */
 	bool owner_is_session;
 };
 

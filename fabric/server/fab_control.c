@@ -2,7 +2,7 @@
 /*
  * The control side's step: dispatches its epoll's events to their owners.
  *
- *   listener -> fab_listen.c -> guest -> fab_guest.c -> session, pools -> fab_control_session.c
+ *   listener -> fab_listen.c -> arrival -> fab_arrival.c -> session, pools -> fab_control_session.c
  *
  * Invariant: (1) every refusal goes through fab__refused() [e2e_refusals].
  */
@@ -40,7 +40,7 @@ void fab_server_shut(struct fab_server *srv)
 
 	c->stopped = true;
 	fab__listeners_close(srv);
-	fab__guests_close(srv);
+	fab__arrivals_close(srv);
 	ASSERT(c->listener_count == 0);
 }
 
@@ -57,7 +57,7 @@ static void control_input(struct fab_server *srv, uint64_t now_ns)
 		if (w->type == WATCH_LISTENER)
 			fab__accept(srv, container_of(w, struct fab_listener, watch), now_ns);
 		else if (w->type == WATCH_HELLO)
-			fab__guest_input(srv, container_of(w, struct fab_guest, watch), now_ns);
+			fab__arrival_input(srv, container_of(w, struct fab_arrival, watch), now_ns);
 		else if (w->type == WATCH_RDMA)
 			fab__rdma_events(srv, now_ns);
 		else if (w->type == WATCH_DEVICE)
@@ -88,7 +88,7 @@ static uint32_t line_events(enum fab_control_type type, char lines[][FAB_WHY_MAX
 /* Watches the listeners that are not watched yet. */
 static uint64_t accept_ns(const struct fab_server *srv)
 {
-	return max_u64(srv->control->accept_after_ns, fab__guest_place_ns(srv));
+	return max_u64(srv->control->accept_after_ns, fab__arrival_place_ns(srv));
 }
 
 static void self_check(struct fab_control *c)
@@ -116,8 +116,8 @@ uint32_t fab_server_control_step(struct fab_server *srv, uint64_t now_ns,
 	fab__rdma_leave_step(now_ns);
 	fab__rdma_listeners_step(srv, now_ns);
 	fab__control_messages(srv);
-	fab__guests_held(srv, now_ns);
-	fab__guests_expire(srv, now_ns);
+	fab__arrivals_held(srv, now_ns);
+	fab__arrivals_expire(srv, now_ns);
 	fab__refusals_collect(srv);
 	fab__refusals_expire(srv);
 	if (c->full && now_ns >= accept_ns(srv))
@@ -170,8 +170,8 @@ uint64_t fab_server_control_deadline(const struct fab_server *srv)
 	if (srv->control->full)
 		deadline = min_u64(deadline, accept_ns(srv));
 	for (uint32_t i = 0; i < FAB_HELLOS_MAX; i++)
-		if (srv->control->guests[i].fd >= 0)
-			deadline = min_u64(deadline, srv->control->guests[i].deadline_ns);
+		if (srv->control->arrivals[i].fd >= 0)
+			deadline = min_u64(deadline, srv->control->arrivals[i].deadline_ns);
 	return deadline;
 }
 
@@ -229,7 +229,7 @@ int fab__control_create(struct fab_server *srv, const struct fab_key *key)
 	list_init(&c->pools_making);
 	fab__rdma_server_init(&c->rdma);
 	for (uint32_t i = 0; i < FAB_HELLOS_MAX; i++)
-		c->guests[i].fd = -1;
+		c->arrivals[i].fd = -1;
 	err = getrandom(c->appliance, sizeof(c->appliance), 0) < 0 ? -errno : keys_begin(srv, key);
 	if (!err)
 		err = descriptors_open(srv);

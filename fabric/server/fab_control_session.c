@@ -120,7 +120,7 @@ static int doorbells_open(int fds[3])
 	return shutdown(fds[2], SHUT_RD) ? -errno : 0;
 }
 
-static int ring_open(struct fab__session *s, struct fab_guest *g)
+static int ring_open(struct fab__session *s, struct fab_arrival *g)
 {
 	const struct fab_limits *limits = &g->hello.limits;
 	struct fab_shm_layout layout;
@@ -161,14 +161,14 @@ undo:
 	return err;
 }
 
-static int stream_open(struct fab__session *s, struct fab_guest *g)
+static int stream_open(struct fab__session *s, struct fab_arrival *g)
 {
 	uint32_t at = 0;
 
 	ASSERT(g->fd >= 0 && !s->control.tls);
 	/* The kernel may take it in pieces; a peer without room for so few bytes does not read. */
 	while (at < g->hello.out_bytes) {
-		ssize_t sent = fab__guest_send(g, g->hello.out + at, g->hello.out_bytes - at);
+		ssize_t sent = fab__arrival_send(g, g->hello.out + at, g->hello.out_bytes - at);
 
 		if (sent <= 0)
 			return -ECONNRESET;
@@ -182,7 +182,7 @@ static int stream_open(struct fab__session *s, struct fab_guest *g)
 }
 
 /* All receives are posted before the client may use its credits: WELCOME is what tells it. */
-static int verbs_open(struct fab__session *s, struct fab_guest *g)
+static int verbs_open(struct fab__session *s, struct fab_arrival *g)
 {
 	const struct fab_limits *limits = &g->hello.limits;
 	struct fab_rdma *r = g->rdma;
@@ -273,7 +273,7 @@ void fab__control_take(struct fab__session *s, bool first)
 	ASSERT(core->control->session_count <= core->cfg.sessions_max);
 }
 
-int fab__control_open(struct fab_server *srv, struct fab_guest *g)
+int fab__control_open(struct fab_server *srv, struct fab_arrival *g)
 {
 	struct fab_control *c = srv->control;
 	bool joins = fab__hello_joins(&g->hello);

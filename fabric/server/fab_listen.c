@@ -2,7 +2,7 @@
 /*
  * Listening addresses: made, watched, accepted from, closed.
  *
- * While all places for guests are taken, listeners are not watched, and newcomers wait in the
+ * While all places for arrivals are taken, listeners are not watched, and newcomers wait in the
  * kernel's backlog.  The same holds for a second after the kernel could not accept (no descriptor
  * is left): the listener stays readable, and a control thread that watched it would spin.
  */
@@ -127,7 +127,7 @@ int fab_server_listen(struct fab_server *srv, const char *address, char *why)
 		return err;
 	}
 	l->addr.tls |= srv->cfg.tls_required && l->addr.transport == FAB_TRANSPORT_TCP;
-	err = l->addr.tls ? fab__guest_tls_prepare(srv) : 0;
+	err = l->addr.tls ? fab__arrival_tls_prepare(srv) : 0;
 	if (err) {
 		snprintf(why, FAB_WHY_MAX, "\"%.100s\": no memory for TLS", address);
 		return err;
@@ -247,12 +247,12 @@ static wk_cold void pause_accepting(struct fab_server *srv, int err, uint64_t no
 
 void fab__accept(struct fab_server *srv, struct fab_listener *l, uint64_t now_ns)
 {
-	struct fab_guest *g;
+	struct fab_arrival *g;
 
 	for (;;) {
 		int fd;
 
-		if (now_ns < fab__guest_place_ns(srv)) {
+		if (now_ns < fab__arrival_place_ns(srv)) {
 			fab__listeners_watch(srv, true);
 			return;
 		}
@@ -263,9 +263,9 @@ void fab__accept(struct fab_server *srv, struct fab_listener *l, uint64_t now_ns
 				pause_accepting(srv, errno, now_ns);
 			return;
 		}
-		g = fab__guest_place(srv, now_ns);
+		g = fab__arrival_place(srv, now_ns);
 		ASSERT(g && g->fd < 0);
-		fab__guest_begin(srv, g, fd, l->addr.transport, now_ns);
+		fab__arrival_begin(srv, g, fd, l->addr.transport, now_ns);
 		g->wants_tls = l->addr.tls;
 	}
 }

@@ -61,8 +61,8 @@ static uint32_t end(struct fab_server *srv, const struct about *a)
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < FAB_HELLOS_MAX; i++)
-		if (c->guests[i].fd >= 0 && concerns(a, c->guests[i].rdma)) {
-			fab__guest_lost(srv, &c->guests[i]);
+		if (c->arrivals[i].fd >= 0 && concerns(a, c->arrivals[i].rdma)) {
+			fab__arrival_lost(srv, &c->arrivals[i]);
 			n++;
 		}
 	for (uint32_t i = 0; i < c->core_count; i++)

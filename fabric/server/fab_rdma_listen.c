@@ -3,10 +3,10 @@
  * The appliance's side of the connection manager: listeners, connection requests, and their
  * connections; all on the control side.
  *
- *   CONNECT_REQUEST -> greeting -> queue pair, one receive -> accept -> guest (fab_guest.c)
- *   DISCONNECTED    -> the guest is closed, or the session lost
+ *   CONNECT_REQUEST -> greeting -> queue pair, one receive -> accept -> arrival (fab_arrival.c)
+ *   DISCONNECTED    -> the arrival is closed, or the session lost
  *
- *   guest -- WELCOME --> session -- the core: MESSAGE_HALT --> queue pair destroyed,
+ *   arrival -- WELCOME --> session -- the core: MESSAGE_HALT --> queue pair destroyed,
  *                                                              the core: MESSAGE_HALTED
  *                                -- the core: MESSAGE_CLOSED -> freed
  *
@@ -162,7 +162,7 @@ static int accept_it(struct fab_rdma *r)
 }
 
 /* -errno with a line in `why`: `id` is the caller's then. */
-static int begin(struct fab_server *srv, struct fab_guest *g, struct rdma_cm_id *id,
+static int begin(struct fab_server *srv, struct fab_arrival *g, struct rdma_cm_id *id,
 		 const struct rdma_conn_param *asked, uint64_t now_ns, char why[FAB_WHY_MAX])
 {
 	struct fab_rdma_server *rs = &srv->control->rdma;
@@ -202,7 +202,7 @@ static int begin(struct fab_server *srv, struct fab_guest *g, struct rdma_cm_id 
 	r->established = true;
 	r->owner = g;
 	g->rdma = r;
-	fab__guest_begin(srv, g, r->channel->fd, FAB_TRANSPORT_RDMA, now_ns);
+	fab__arrival_begin(srv, g, r->channel->fd, FAB_TRANSPORT_RDMA, now_ns);
 	return 0;
 }
 
@@ -210,7 +210,7 @@ static void request(struct fab_server *srv, struct rdma_cm_id *id,
 		    const struct rdma_conn_param *asked, uint64_t now_ns)
 {
 	struct fab_rdma_greeting greeting;
-	struct fab_guest *g = fab__guest_place(srv, now_ns);
+	struct fab_arrival *g = fab__arrival_place(srv, now_ns);
 	char why[FAB_WHY_MAX];
 	int err;
 
@@ -243,7 +243,7 @@ static void ended(struct fab_server *srv, struct fab_rdma *r)
 	if (r->owner_is_session)
 		fab__control_lost(r->owner);
 	else
-		fab__guest_lost(srv, r->owner);
+		fab__arrival_lost(srv, r->owner);
 }
 
 static void listener_lost(struct fab_server *srv, const struct rdma_cm_id *id, uint64_t now_ns)

@@ -230,7 +230,7 @@ void fab__control_check(const struct fab_control *c)
 	keys_check(c);
 	lanes_check(&c->lanes, c);
 	for (uint32_t i = 0; i < FAB_HELLOS_MAX; i++)
-		ASSERT(c->guests[i].fd >= 0 || (!c->guests[i].rdma && !c->guests[i].tls));
+		ASSERT(c->arrivals[i].fd >= 0 || (!c->arrivals[i].rdma && !c->arrivals[i].tls));
 	ASSERT(list_count(&c->pools_due) + list_count(&c->pools_making) <=
 	       c->session_count * FAB_POOLS_MAX);
 }

@@ -14,9 +14,9 @@
  * for that reason, and a word can be changed while threads poll: they see the old word or the new
  * one, both whole.
  *
- *   R1 -> A1   (A1 in nvme_dma.h) the memory, its set-up and its turn are stored before a
+ *   R1 -> A1   (A1 in nvme_dma.h) the memory, its set-up and its life are stored before a
  *              reader can find it
- *   R2 -> A2   (A2 in nvme_soft_uring.c) a turn has changed before unmap_count changes
+ *   R2 -> A2   (A2 in nvme_soft_uring.c) a life has changed before unmap_count changes
  *
  * Invariants, true between any two calls that map or unmap:
  *
@@ -24,8 +24,8 @@
  *      the last are full.
  *  (2) Windows are allocated in a circle: a freed IOVA is reused as late as possible, so that a
  *      stale one finds nothing [test_nvme_dma:unmapped_iova_comes_back_only_after_all_others].
- *  (3) turn[i] is odd while window i is mapped, and a new number for each mapping: code that
- *      remembers a mapping (pinned it) compares the turn, because the word may be the same again.
+ *  (3) life[i] is odd while window i is mapped, and a new number for each mapping: code that
+ *      remembers a mapping (pinned it) compares its life, because the word may be the same again.
  *  (4) Every target (nvme_dma.h) has mapped exactly the mappings in the table: a mapping that one
  *      refuses is undone everywhere, and readers have not seen it
  *      [test_nvme_dma:mapping_that_one_target_refuses_is_nobodys].
@@ -98,7 +98,7 @@ static uint32_t find_free(const struct nvme_dma *dma, uint32_t from, uint32_t co
 
 static void next_turn(struct nvme_dma *dma, uint32_t index)
 {
-	atomic_fetch_add_explicit(&dma->turn[index], 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&dma->life[index], 1, memory_order_relaxed);
 }
 
 static void fill(struct nvme_dma *dma, uint32_t first, char *addr, uint64_t size_bytes)
@@ -110,7 +110,7 @@ static void fill(struct nvme_dma *dma, uint32_t first, char *addr, uint64_t size
 
 		ASSERT(load(dma, i) == 0);
 		next_turn(dma, i);
-		ASSERT(atomic_load_explicit(&dma->turn[i], memory_order_relaxed) & 1); /* (3) */
+		ASSERT(atomic_load_explicit(&dma->life[i], memory_order_relaxed) & 1); /* (3) */
 		atomic_store_explicit(&dma->window[i], word, memory_order_release);    /* R1 */
 		addr += here;
 		size_bytes -= here;
@@ -224,7 +224,7 @@ void nvme_dma_unmap(struct nvme_dma *dma, uint64_t iova, uint64_t size_bytes)
 		atomic_store_explicit(&dma->window[i], 0, memory_order_relaxed);
 		atomic_store_explicit(&dma->near[i], false, memory_order_relaxed);
 		next_turn(dma, i);
-		ASSERT(!(atomic_load_explicit(&dma->turn[i], memory_order_relaxed) & 1)); /* (3) */
+		ASSERT(!(atomic_load_explicit(&dma->life[i], memory_order_relaxed) & 1)); /* (3) */
 	}
 	tell_unmap(dma, iova, size_bytes);
 	if (region->fd >= 0)

@@ -180,7 +180,7 @@ static struct nvme_admin_slot *free_slot(struct nvme_admin *a)
 
 static uint16_t cid_of(const struct nvme_admin *a, const struct nvme_admin_slot *slot)
 {
-	return (uint16_t)(slot->turn << NVME_ADMIN_SLOT_BITS | (slot - a->slot));
+	return (uint16_t)(slot->round << NVME_ADMIN_SLOT_BITS | (slot - a->slot));
 }
 
 int nvme__admin_submit(struct nvme_drive *drive, struct nvme_admin_cmd *cmd)
@@ -196,7 +196,7 @@ int nvme__admin_submit(struct nvme_drive *drive, struct nvme_admin_cmd *cmd)
 	if (!slot)
 		return -EAGAIN;
 	a->slots_used++;
-	slot->turn++;
+	slot->round++;
 	slot->cmd = cmd;
 	cmd->slot = (uint32_t)(slot - a->slot);
 	cmd->state = NVME_ADMIN_FLYING;

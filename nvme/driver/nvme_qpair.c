@@ -359,7 +359,7 @@ static wk_cold bool flush_after(struct nvme_qpair *qp, struct nvme_io *io)
 	return true;
 }
 
-/* One of its commands is done, and not the last; true: that was a flush's turn, and it failed. */
+/* One of its commands is done, and not the last.  True: that was a flush, and it failed. */
 static wk_cold bool is_over(struct nvme_qpair *qp, struct nvme_io *io)
 {
 	ASSERT(io->commands_left != UINT32_MAX); /* (3): it had none */

@@ -121,7 +121,7 @@ static bool has_left(const struct nvme_drive *drive)
 
 static uint32_t word(const struct nvme_reset *r, enum nvme_order what)
 {
-	return r->turn << NVME_ORDER_BITS | what;
+	return r->round << NVME_ORDER_BITS | what;
 }
 
 /* The next queue pair at or after `qid` that this reset is about; 0: none. */
@@ -315,7 +315,7 @@ void nvme__trouble(struct nvme_drive *drive, enum nvme_cause cause, uint32_t qid
 	nvme__proof_end(drive);
 	r->cause = cause;
 	r->qid = qid;
-	r->turn++;
+	r->round++;
 	if (r->life == NVME_LIVE)
 		r->attempts = 0;
 	if (r->trouble_ns == 0)

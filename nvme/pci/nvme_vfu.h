@@ -119,7 +119,7 @@ struct nvme_vfu_conn {
 	pthread_mutex_t send_lock;
 	pthread_mutex_t exchange_lock; /* held to read from the socket */
 	uint16_t next_id;
-	_Atomic uint32_t turn; /* of connections: another one has never heard of a question */
+	_Atomic uint32_t life; /* of connections: another one has never heard of a question */
 	struct nvme_vfu_asked asked;
 	struct nvme_vfu_arrival in;      /* under exchange_lock */
 	_Atomic bool broken;             /* nothing is sent or read any more */
@@ -215,7 +215,7 @@ struct nvme_vfu_write {
 struct nvme_vfu_regs {
 	struct nvme_vfu_write write[NVME_VFU_WRITES_MAX]; /* oldest first */
 	uint32_t write_count;
-	uint32_t turn;   /* of the connection that all this is for */
+	uint32_t life;   /* of the connection that all this is for */
 	bool wanted;     /* there is a question */
 	bool sent;       /* sent to the server  */
 	uint32_t offset; /* ... which is of this register */

@@ -13,7 +13,7 @@
  * until there is a new connection.
  *
  *   R1 -> A1   (A1 in nvme_vfu.h) an answer is stored before it is marked as present
- *   R2 -> A2   a connection's descriptor and turn are stored before `broken` is false
+ *   R2 -> A2   a connection's descriptor and life are stored before `broken` is false
  *   R3 -> A3   (A3 in nvme_vfu.c) the last use of a connection comes before the report that its
  *              server has left
  *
@@ -112,7 +112,7 @@ int nvme__vfu_conn_open(struct nvme_vfu_conn *conn, const char *path)
 	pthread_mutex_lock(&conn->send_lock);
 	conn->fd = fd;
 	atomic_store_explicit(&conn->why, NULL, memory_order_relaxed);
-	atomic_fetch_add_explicit(&conn->turn, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&conn->life, 1, memory_order_relaxed);
 	atomic_store_explicit(&conn->broken, false, memory_order_release); /* R2 */
 	pthread_mutex_unlock(&conn->send_lock);
 	return 0;

@@ -12,7 +12,7 @@
  *
  * Invariants, true between any two calls:
  *
- *  (1) Writes and the question are for the connection of regs.turn; older ones are forgotten
+ *  (1) Writes and the question are for the connection of regs.life; older ones are forgotten
  *      [test_nvme_vfu_parse:writes_for_a_connection_that_is_gone_are_not_sent_to_the_next].
  *  (2) An open question was asked after the last write.
  */
@@ -44,11 +44,11 @@ static uint64_t mapped_value(const void *at, uint32_t size_bytes)
 /* (1) */
 static void follow_connection(struct nvme_vfu *vfu)
 {
-	uint32_t turn = atomic_load_explicit(&vfu->conn.turn, memory_order_relaxed);
+	uint32_t life = atomic_load_explicit(&vfu->conn.life, memory_order_relaxed);
 
-	if (vfu->regs.turn == turn)
+	if (vfu->regs.life == life)
 		return;
-	vfu->regs.turn = turn;
+	vfu->regs.life = life;
 	vfu->regs.write_count = 0;
 	vfu->regs.wanted = false;
 }

@@ -14,13 +14,13 @@
  * command first names it, and unregistered after it was unmapped.  If the kernel refuses (memlock)
  * the commands do without.
  *
- *   R2 -> A2   (R2 in nvme_dma.c) a window's turn has changed before we read pinned[]
+ *   R2 -> A2   (R2 in nvme_dma.c) a window's life has changed before we read pinned[]
  *
  * Invariants, true between any two calls:
  *
  *  (1) in_flight counts the commands given to the ring and not returned; each has one SQE
  *      or CQE there, never both, and the ring has room for a full queue.
- *  (2) pinned[i] is 0, or the turn of the mapping that buffer i is
+ *  (2) pinned[i] is 0, or the life of the mapping that buffer i is
  *      [test_nvme_file:memory_mapped_anew_at_the_same_place_is_pinned_anew].
  */
 #define _GNU_SOURCE
@@ -101,9 +101,9 @@ void nvme__uring_destroy(void *queue)
 
 /* ---- pinned memory ---------------------------------------------------------------- */
 
-static uint32_t turn_of(struct nvme_uring *q, uint32_t window)
+static uint32_t life_of(struct nvme_uring *q, uint32_t window)
 {
-	return atomic_load_explicit(&q->dma->turn[window], memory_order_relaxed);
+	return atomic_load_explicit(&q->dma->life[window], memory_order_relaxed);
 }
 
 static int update_pin(struct nvme_uring *q, uint32_t window, void *addr, uint64_t size_bytes)
@@ -119,7 +119,7 @@ static int update_pin(struct nvme_uring *q, uint32_t window, void *addr, uint64_
 static wk_cold void unpin_stale(struct nvme_uring *q)
 {
 	for (uint32_t i = 0; i < NVME_WINDOW_COUNT; i++) {
-		if (q->pinned[i] && q->pinned[i] != turn_of(q, i)) {
+		if (q->pinned[i] && q->pinned[i] != life_of(q, i)) {
 			(void)!update_pin(q, i, NULL, 0); /* held on to a little longer, at worst */
 			q->pinned[i] = 0;
 		}
@@ -136,7 +136,7 @@ static wk_cold bool pin(struct nvme_uring *q, uint32_t window)
 		atomic_store_explicit(&q->file->buffers_refused, true, memory_order_relaxed);
 		return false;
 	}
-	q->pinned[window] = turn_of(q, window); /* (2) */
+	q->pinned[window] = life_of(q, window); /* (2) */
 	return true;
 }
 
@@ -144,7 +144,7 @@ static bool is_pinned(struct nvme_uring *q, const struct nvme_soft_cmd *cmd)
 {
 	if (!q->pins || cmd->seg_count != 1 || cmd->window == 0) /* 0: not the driver's memory */
 		return false;
-	return likely(q->pinned[cmd->window] == turn_of(q, cmd->window)) || pin(q, cmd->window);
+	return likely(q->pinned[cmd->window] == life_of(q, cmd->window)) || pin(q, cmd->window);
 }
 
 /* ---- commands to SQEs --------------------------------------------------------------- */

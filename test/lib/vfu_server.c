@@ -48,7 +48,7 @@ static void set_windows(struct vfu_server *s, const struct vfu_server_map *m, bo
 								     << NVME_WINDOW_LEN_BITS |
 				here >> NVME_BLOCK_SHIFT;
 
-		atomic_fetch_add(&s->dma->turn[index], 1);
+		atomic_fetch_add(&s->dma->life[index], 1);
 		atomic_store(&s->dma->window[index], there ? word : 0);
 	}
 }

@@ -89,7 +89,7 @@ struct wire_held {
 	uint32_t group, hold, object;
 	struct weka_handle handle;
 	uint64_t asked_ns;
-	uint64_t keeper_life;
+	uint64_t file_lane_life;
 };
 
 struct wire_client {

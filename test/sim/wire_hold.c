@@ -23,17 +23,17 @@
 #define KEPT_NS  (55 * NS_PER_S) /* an appliance waits for a minute */
 #define LANES_NS (30 * NS_PER_S)
 
-static bool keeper_is(const struct weka_client *c, uint64_t life)
+static bool file_lane_is(const struct weka_client *c, uint64_t life)
 {
-	const struct client_lane *lane = &c->lanes[c->keeper];
+	const struct client_lane *lane = &c->lanes[c->file_lane];
 
-	return c->keeper_life == life && lane->life == life && lane->at == CLIENT_UP;
+	return c->file_lane_life == life && lane->life == life && lane->at == CLIENT_UP;
 }
 
 static bool is_sure(const struct wire_client *cl, const struct wire_held *h, uint64_t now_ns)
 {
 	if (cl->c->lane_count > 1)
-		return keeper_is(cl->c, h->keeper_life) && now_ns - h->asked_ns < LANES_NS;
+		return file_lane_is(cl->c, h->file_lane_life) && now_ns - h->asked_ns < LANES_NS;
 	return now_ns - max_u64(h->asked_ns, cl->kept_ns) < KEPT_NS;
 }
 
@@ -68,7 +68,7 @@ void wire__is_kept(struct wire_client *cl, uint64_t asked_ns)
 {
 	const struct weka_client *c = cl->c;
 
-	if (c->at == CLIENT_UP && c->lane_count <= 1 && keeper_is(c, c->keeper_life) &&
+	if (c->at == CLIENT_UP && c->lane_count <= 1 && file_lane_is(c, c->file_lane_life) &&
 	    list_empty(&c->open_due) && !c->own_out)
 		cl->kept_ns = max_u64(cl->kept_ns, asked_ns);
 }
@@ -128,7 +128,7 @@ bool wire__opened(struct wire_client *cl, struct wire_request *r, int status)
 			       .object = r->attr.uid,
 			       .handle = r->attr.handle,
 			       .asked_ns = r->asked_ns,
-			       .keeper_life = cl->c->keeper_life };
+			       .file_lane_life = cl->c->file_lane_life };
 
 	if (!wire_held(it->group, it->op, status, status ? 0 : r->attr.uid))
 		return false;

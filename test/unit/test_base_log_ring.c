@@ -63,7 +63,7 @@ Test(base_log_ring, a_long_line_is_cut)
 Test(base_log_ring, a_slot_in_use_drops_the_line)
 {
 	put(1);
-	ring.slot[1].turn = 3; /* somebody is writing line 1 ... */
+	ring.slot[1].stamp = 3; /* somebody is writing line 1 ... */
 	cr_assert(!log_ring_get(&ring, 1, &line));
 	ring.next = LOG_RING_LINES + 1;
 	put(1); /* ... and a whole round later still is */

@@ -121,12 +121,12 @@ Test(nvme_dma, each_mapping_of_a_window_has_a_turn_of_its_own)
 		dma->next_window = 75;
 		cr_assert_eq(nvme_dma_map(dma, at(1), 4096, &iova), 0);
 		cr_assert_eq(iova, 75 * NVME_WINDOW_BYTES);
-		seen[i] = atomic_load(&dma->turn[75]);
+		seen[i] = atomic_load(&dma->life[75]);
 		cr_assert_eq(seen[i] % 2, 1);
 		for (int k = 0; k < i; k++)
 			cr_assert_neq(seen[i], seen[k]);
 		nvme_dma_unmap(dma, iova, 4096);
-		cr_assert_eq(atomic_load(&dma->turn[75]) % 2, 0);
+		cr_assert_eq(atomic_load(&dma->life[75]) % 2, 0);
 	}
 }
 

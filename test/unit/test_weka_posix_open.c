@@ -444,7 +444,7 @@ Test(weka_posix_open, it_outlives_a_lane)
 	for (int i = 0; i < 4; i++) {
 		while (client->lanes_up < 2)
 			cr_assert_eq(weka_reap(client, NULL, 0), 0);
-		cut(client->keeper);
+		cut(client->file_lane);
 		is_kept(client, 100000);
 	}
 	cr_assert_eq(counters().reconnects, 0);
@@ -505,9 +505,10 @@ Test(weka_posix_open, no_place_for_it_is_not_the_end_of_it)
 }
 
 /*
- * An OPEN that makes its file goes again by the lane that broke under it, which is not the keeper
- * any more when it is back: `done`, it had been made and the answer was lost, else not.  Either way
- * it is held once, and by the keeper.  Returns how many holds are left when both files are closed.
+ * An OPEN that makes its file goes again by the lane that broke under it, which is not the file
+ * lane any more when it is back: `done`, it had been made and the answer was lost, else not.
+ * Either way it is held once, and by the file lane.  Returns how many holds are left when both
+ * files are closed.
  */
 static uint64_t opens_over_an_old_lane(bool done)
 {
@@ -529,7 +530,7 @@ static uint64_t opens_over_an_old_lane(bool done)
 	f = attr;
 	while (client->lanes_up < 2)
 		cr_assert_eq(weka_reap(client, NULL, 0), 0);
-	old = client->keeper;
+	old = client->file_lane;
 	cr_assert_eq(weka_submit_open(client, &req, &ref, WEKA_CREATE | WEKA_HOLD, &create, &attr),
 		     0);
 	if (done)
@@ -547,7 +548,7 @@ static uint64_t opens_over_an_old_lane(bool done)
 	cr_assert_eq(req.status, 0);
 	cr_assert_eq(counters().replays, 1);
 	cr_assert_eq(counters().reconnects, 0);
-	cr_assert_neq(client->keeper, old);
+	cr_assert_neq(client->file_lane, old);
 	while (client->own_out || !list_empty(&client->open_due))
 		cr_assert_eq(weka_reap(client, NULL, 0), 0);
 	cr_assert_eq(opens(first), 2);
@@ -564,7 +565,7 @@ static uint64_t opens_over_an_old_lane(bool done)
 	return left;
 }
 
-Test(weka_posix_open, an_open_that_goes_by_an_old_lane_is_held_by_the_keeper)
+Test(weka_posix_open, an_open_that_goes_by_an_old_lane_is_held_by_the_file_lane)
 {
 	cr_assert_eq(opens_over_an_old_lane(false), 0, "nobody would let go of it");
 	teardown();

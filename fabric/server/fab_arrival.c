@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Guests: connections that have not proved a key yet.
+ * Arrivals: connections that have not proved a key yet.
  *
  *   begin -> hello ... --- agreed ---> fab__control_open(): a session
  *              |            \-- kept until earlier connections of the same client have ended
@@ -11,7 +11,7 @@
  *                   (closing at once would reset what it has not read yet)
  *
  * Invariants:
- *  (1) A guest has a descriptor, some hundred bytes and a deadline; there are at most
+ *  (1) An arrival has a descriptor, some hundred bytes and a deadline; there are at most
  *      FAB_HELLOS_MAX.
  *  (2) Every refusal goes through fab__refused() [e2e_refusals].
  *  (3) Peers without a key cannot keep out clients with one: a place is safe for at most
@@ -32,7 +32,7 @@
 
 #define LINGER_NS UINT64_C(1000000000)
 
-static void guest_close(struct fab_guest *g)
+static void arrival_close(struct fab_arrival *g)
 {
 	ASSERT(g->fd >= 0);
 	fab__tls_free(g->tls);
@@ -58,7 +58,7 @@ static const char *transport_name(uint8_t transport)
 }
 
 /* With the key that it named, if it has done so; the peer is not told this line. */
-static void refused(struct fab_server *srv, const struct fab_guest *g, const char *why)
+static void refused(struct fab_server *srv, const struct fab_arrival *g, const char *why)
 {
 	char line[FAB_WHY_MAX];
 
@@ -73,13 +73,13 @@ static void refused(struct fab_server *srv, const struct fab_guest *g, const cha
 	fab__refused(srv, transport_name(g->transport), g->peer, line);
 }
 
-/* Sends the hello's output; a guest that does not read loses it. */
-static void guest_push(struct fab_guest *g)
+/* Sends the hello's output; an arrival that does not read loses it. */
+static void arrival_push(struct fab_arrival *g)
 {
 	struct fab_hello *h = &g->hello;
 
 	while (h->out_bytes > 0) {
-		ssize_t sent = fab__guest_send(g, h->out, h->out_bytes);
+		ssize_t sent = fab__arrival_send(g, h->out, h->out_bytes);
 
 		if (sent <= 0)
 			return;
@@ -88,33 +88,33 @@ static void guest_push(struct fab_guest *g)
 	}
 }
 
-static void guest_refuse(struct fab_server *srv, struct fab_guest *g, uint64_t now_ns)
+static void arrival_refuse(struct fab_server *srv, struct fab_arrival *g, uint64_t now_ns)
 {
 	ASSERT(!g->refused && g->fd >= 0);
 	refused(srv, g, g->hello.why);
-	guest_push(g);
+	arrival_push(g);
 	if (!g->rdma)
 		shutdown(g->fd, SHUT_WR);
 	g->refused = true;
 	g->deadline_ns = now_ns + LINGER_NS;
 }
 
-static void guest_deny(struct fab_server *srv, struct fab_guest *g, int err, const char *why,
-		       uint64_t now_ns)
+static void arrival_deny(struct fab_server *srv, struct fab_arrival *g, int err, const char *why,
+			 uint64_t now_ns)
 {
 	ASSERT(err < 0);
 	snprintf(g->hello.why, sizeof(g->hello.why), "%s", why);
 	fab__hello_refuse(&g->hello, err, why);
-	guest_refuse(srv, g, now_ns);
+	arrival_refuse(srv, g, now_ns);
 }
 
-/* Returns a free place, or that of the oldest guest. */
-static struct fab_guest *first_of(const struct fab_server *srv)
+/* Returns a free place, or that of the oldest arrival. */
+static struct fab_arrival *first_of(const struct fab_server *srv)
 {
-	struct fab_guest *first = &srv->control->guests[0];
+	struct fab_arrival *first = &srv->control->arrivals[0];
 
 	for (uint32_t i = 0; i < FAB_HELLOS_MAX; i++) {
-		struct fab_guest *g = &srv->control->guests[i];
+		struct fab_arrival *g = &srv->control->arrivals[i];
 
 		if (g->fd < 0)
 			return g;
@@ -129,7 +129,7 @@ static struct fab_guest *first_of(const struct fab_server *srv)
  * Makes room for a newcomer.  An honest client is told when to try again.  Its bytes are read
  * first: closing a socket with unread bytes resets it, and the peer may lose the refusal.
  */
-static void turn_out(struct fab_server *srv, struct fab_guest *g)
+static void turn_out(struct fab_server *srv, struct fab_arrival *g)
 {
 	static const char text[] = "the appliance has too many hellos under way: try again";
 	uint8_t rest[256];
@@ -139,20 +139,20 @@ static void turn_out(struct fab_server *srv, struct fab_guest *g)
 	if (g->hello.out_bytes > 0 || (g->wants_tls && !g->secured))
 		return; /* it would not understand */
 	fab__hello_refuse_busy(&g->hello, FAB_BUSY_MS, text);
-	guest_push(g);
-	(void)!fab__guest_recv(g, rest, sizeof(rest));
+	arrival_push(g);
+	(void)!fab__arrival_recv(g, rest, sizeof(rest));
 }
 
-uint64_t fab__guest_place_ns(const struct fab_server *srv)
+uint64_t fab__arrival_place_ns(const struct fab_server *srv)
 {
-	const struct fab_guest *g = first_of(srv);
+	const struct fab_arrival *g = first_of(srv);
 
 	return g->fd < 0 ? 0 : g->since_ns + FAB_HELLO_GRACE_NS;
 }
 
-struct fab_guest *fab__guest_place(struct fab_server *srv, uint64_t now_ns)
+struct fab_arrival *fab__arrival_place(struct fab_server *srv, uint64_t now_ns)
 {
-	struct fab_guest *g = first_of(srv);
+	struct fab_arrival *g = first_of(srv);
 
 	if (g->fd < 0)
 		return g;
@@ -160,12 +160,12 @@ struct fab_guest *fab__guest_place(struct fab_server *srv, uint64_t now_ns)
 		return NULL;
 	if (!g->refused)
 		turn_out(srv, g);
-	guest_close(g);
+	arrival_close(g);
 	return g;
 }
 
-void fab__guest_begin(struct fab_server *srv, struct fab_guest *g, int fd, uint8_t transport,
-		      uint64_t now_ns)
+void fab__arrival_begin(struct fab_server *srv, struct fab_arrival *g, int fd, uint8_t transport,
+			uint64_t now_ns)
 {
 	struct fab_limits limits = srv->cfg.limits;
 	uint8_t nonce[32];
@@ -174,7 +174,7 @@ void fab__guest_begin(struct fab_server *srv, struct fab_guest *g, int fd, uint8
 
 	ASSERT(fd >= 0 && g->fd < 0); /* (1) */
 	ASSERT(srv->cfg.hello_timeout_ns > 0);
-	/* A kernel that has no random bytes refuses this guest below. */
+	/* A kernel that has no random bytes refuses this arrival below. */
 	err = getrandom(nonce, sizeof(nonce), 0) < 0 ? -errno : 0;
 	g->fd = fd;
 	g->transport = transport;
@@ -205,40 +205,40 @@ void fab__guest_begin(struct fab_server *srv, struct fab_guest *g, int fd, uint8
 	if (!err)
 		err = fab__control_watch(srv, fd, &g->watch);
 	if (err) {
-		guest_deny(srv, g, err, "the appliance cannot watch one more connection", now_ns);
-		guest_close(g);
+		arrival_deny(srv, g, err, "the appliance cannot watch one more connection", now_ns);
+		arrival_close(g);
 		return;
 	}
 	if (transport == FAB_TRANSPORT_SHM) {
 		if (srv->cfg.shm_user_count > 0 &&
 		    fab__peer_uid_check(fd, srv->cfg.shm_user, srv->cfg.shm_user_count, why))
-			guest_deny(srv, g, -EACCES, why, now_ns);
+			arrival_deny(srv, g, -EACCES, why, now_ns);
 		return;
 	}
 	if (transport == FAB_TRANSPORT_RDMA)
-		fab__guest_input(srv, g, now_ns); /* its channel is to say when more comes */
+		fab__arrival_input(srv, g, now_ns); /* its channel is to say when more comes */
 	else
 		(void)!fab__tcp_options(fd); /* it may have gone since */
 }
 
-static void guest_discard(struct fab_guest *g)
+static void arrival_discard(struct fab_arrival *g)
 {
 	uint8_t rest[256];
-	ssize_t got = fab__guest_recv(g, rest, sizeof(rest));
+	ssize_t got = fab__arrival_recv(g, rest, sizeof(rest));
 
 	if (got == 0 || (got < 0 && got != -EAGAIN))
-		guest_close(g);
+		arrival_close(g);
 }
 
 /* The peer reads the REFUSE and leaves; watch for that. */
-static void guest_rewatch(struct fab_server *srv, struct fab_guest *g)
+static void arrival_rewatch(struct fab_server *srv, struct fab_arrival *g)
 {
 	ASSERT(g->refused);
 	if (g->fd >= 0 && fab__control_watch(srv, g->fd, &g->watch))
-		guest_close(g);
+		arrival_close(g);
 }
 
-static const char *welcome_failed(const struct fab_guest *g, int err)
+static const char *welcome_failed(const struct fab_arrival *g, int err)
 {
 	if (err == -EOPNOTSUPP)
 		return "a session over shm has one connection";
@@ -250,7 +250,7 @@ static const char *welcome_failed(const struct fab_guest *g, int err)
 }
 
 /* A session, if there is room. */
-static void guest_open(struct fab_server *srv, struct fab_guest *g, uint64_t now_ns)
+static void arrival_open(struct fab_server *srv, struct fab_arrival *g, uint64_t now_ns)
 {
 	int err;
 
@@ -266,54 +266,54 @@ static void guest_open(struct fab_server *srv, struct fab_guest *g, uint64_t now
 		return;
 	}
 	if (err == -ECONNRESET) { /* a part of WELCOME may have left: nothing can follow it */
-		fab__guest_lost(srv, g);
+		fab__arrival_lost(srv, g);
 		return;
 	}
-	guest_deny(srv, g, err, welcome_failed(g, err), now_ns);
-	guest_rewatch(srv, g);
+	arrival_deny(srv, g, err, welcome_failed(g, err), now_ns);
+	arrival_rewatch(srv, g);
 }
 
 /* The key is proved. */
-static void guest_welcome(struct fab_server *srv, struct fab_guest *g, uint64_t now_ns)
+static void arrival_welcome(struct fab_server *srv, struct fab_arrival *g, uint64_t now_ns)
 {
 	ASSERT(g->fd >= 0 && !g->held);
-	if (!fab__guest_key_is_tls(g)) {
-		guest_deny(srv, g, -EACCES, "another key than that of TLS", now_ns);
+	if (!fab__arrival_key_is_tls(g)) {
+		arrival_deny(srv, g, -EACCES, "another key than that of TLS", now_ns);
 		return;
 	}
 	fab__control_unwatch(srv, g->fd);
-	guest_open(srv, g, now_ns);
+	arrival_open(srv, g, now_ns);
 }
 
-/* Denies a guest that was held after its key was proved. */
-static void guest_unheld(struct fab_server *srv, struct fab_guest *g, int err, const char *why,
-			 uint64_t now_ns)
+/* Denies an arrival that was held after its key was proved. */
+static void arrival_unheld(struct fab_server *srv, struct fab_arrival *g, int err, const char *why,
+			   uint64_t now_ns)
 {
 	ASSERT(g->held && !g->refused);
 	g->held = false;
-	guest_deny(srv, g, err, why, now_ns);
-	guest_rewatch(srv, g);
+	arrival_deny(srv, g, err, why, now_ns);
+	arrival_rewatch(srv, g);
 }
 
-void fab__guests_held(struct fab_server *srv, uint64_t now_ns)
+void fab__arrivals_held(struct fab_server *srv, uint64_t now_ns)
 {
 	for (uint32_t i = 0; i < FAB_HELLOS_MAX; i++) {
-		struct fab_guest *g = &srv->control->guests[i];
+		struct fab_arrival *g = &srv->control->arrivals[i];
 		uint32_t slot;
 
 		if (g->fd < 0 || !g->held)
 			continue;
 		slot = fab__hello_key_slot(&g->hello);
 		if (slot == g->hello.key_slot) {
-			guest_open(srv, g, now_ns);
+			arrival_open(srv, g, now_ns);
 			continue;
 		}
-		guest_unheld(srv, g, -EACCES, "its key, or its session, has ended in the hello",
-			     now_ns);
+		arrival_unheld(srv, g, -EACCES, "its key, or its session, has ended in the hello",
+			       now_ns);
 	}
 }
 
-void fab__guest_lost(struct fab_server *srv, struct fab_guest *g)
+void fab__arrival_lost(struct fab_server *srv, struct fab_arrival *g)
 {
 	ASSERT(g->fd >= 0);
 	if (!g->refused)
@@ -321,22 +321,22 @@ void fab__guest_lost(struct fab_server *srv, struct fab_guest *g)
 			g->hello.at == HELLO_CHALLENGED
 				? "it left at our proof: its secret is another, or it was cut off"
 				: "it left in the middle of the hello");
-	guest_close(g);
+	arrival_close(g);
 }
 
 /* False: not secured yet, or never. */
-static bool secured(struct fab_server *srv, struct fab_guest *g, uint64_t now_ns)
+static bool secured(struct fab_server *srv, struct fab_arrival *g, uint64_t now_ns)
 {
 	char why[FAB_WHY_MAX];
 	int err;
 
 	if (!g->wants_tls || g->secured)
 		return true;
-	err = fab__guest_secure(srv, g, why);
+	err = fab__arrival_secure(srv, g, why);
 	if (err == 0 || err == -EINPROGRESS)
 		return err == 0;
 	if (err == -EPROTONOSUPPORT) { /* it understands us, or we would have to guess */
-		guest_deny(srv, g, -EPROTO, why, now_ns);
+		arrival_deny(srv, g, -EPROTO, why, now_ns);
 		return false;
 	}
 	refused(srv, g, why);
@@ -349,7 +349,7 @@ static bool secured(struct fab_server *srv, struct fab_guest *g, uint64_t now_ns
 }
 
 /* Reads once.  Returns true if there may be more, which no event would report. */
-static bool guest_turn(struct fab_server *srv, struct fab_guest *g, uint64_t now_ns)
+static bool arrival_turn(struct fab_server *srv, struct fab_arrival *g, uint64_t now_ns)
 {
 	struct fab_hello *h = &g->hello;
 	ssize_t got;
@@ -359,57 +359,57 @@ static bool guest_turn(struct fab_server *srv, struct fab_guest *g, uint64_t now
 	if (g->held)
 		return false;
 	if (g->refused) {
-		guest_discard(g);
+		arrival_discard(g);
 		return false;
 	}
 	if (!secured(srv, g, now_ns))
 		return false;
 	ASSERT(fab__hello_want(h) <= sizeof(h->in) - h->in_bytes);
-	got = fab__guest_recv(g, h->in + h->in_bytes, fab__hello_want(h));
+	got = fab__arrival_recv(g, h->in + h->in_bytes, fab__hello_want(h));
 	if (got == -EAGAIN)
 		return false;
 	if (got <= 0) {
-		fab__guest_lost(srv, g);
+		fab__arrival_lost(srv, g);
 		return false;
 	}
 	h->in_bytes += (uint32_t)got;
 	err = fab__hello_step(h);
 	if (err < 0)
-		guest_refuse(srv, g, now_ns);
+		arrival_refuse(srv, g, now_ns);
 	else if (err == 1)
-		guest_welcome(srv, g, now_ns);
+		arrival_welcome(srv, g, now_ns);
 	else
-		guest_push(g);
+		arrival_push(g);
 	return g->rdma || g->tls;
 }
 
-void fab__guest_input(struct fab_server *srv, struct fab_guest *g, uint64_t now_ns)
+void fab__arrival_input(struct fab_server *srv, struct fab_arrival *g, uint64_t now_ns)
 {
-	while (g->fd >= 0 && guest_turn(srv, g, now_ns))
+	while (g->fd >= 0 && arrival_turn(srv, g, now_ns))
 		;
 }
 
-void fab__guests_expire(struct fab_server *srv, uint64_t now_ns)
+void fab__arrivals_expire(struct fab_server *srv, uint64_t now_ns)
 {
 	for (uint32_t i = 0; i < FAB_HELLOS_MAX; i++) {
-		struct fab_guest *g = &srv->control->guests[i];
+		struct fab_arrival *g = &srv->control->arrivals[i];
 
 		if (g->fd < 0 || now_ns < g->deadline_ns)
 			continue;
 		if (g->refused) {
-			guest_close(g);
+			arrival_close(g);
 		} else if (g->held) {
-			guest_unheld(srv, g, -ETIMEDOUT, "its earlier session does not end",
-				     now_ns);
+			arrival_unheld(srv, g, -ETIMEDOUT, "its earlier session does not end",
+				       now_ns);
 		} else {
-			guest_deny(srv, g, -ETIMEDOUT, "the hello took too long", now_ns);
+			arrival_deny(srv, g, -ETIMEDOUT, "the hello took too long", now_ns);
 		}
 	}
 }
 
-void fab__guests_close(struct fab_server *srv)
+void fab__arrivals_close(struct fab_server *srv)
 {
 	for (uint32_t i = 0; i < FAB_HELLOS_MAX; i++)
-		if (srv->control->guests[i].fd >= 0)
-			guest_close(&srv->control->guests[i]);
+		if (srv->control->arrivals[i].fd >= 0)
+			arrival_close(&srv->control->arrivals[i]);
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Guests within TLS: the handshake before the hello, and the hello's bytes through it.
+ * Arrivals within TLS: the handshake before the hello, and the hello's bytes through it.
  *
  *   wants_tls --first byte--> tls --handshake--> secured: the hello
  *       |                      |
  *       +-- no TLS: REFUSE     +-- refused: its alert says so
  *
- * Invariant: (1) until it is secured, a guest that asked for TLS is told nothing but that this
+ * Invariant: (1) until it is secured, an arrival that asked for TLS is told nothing but that this
  * address speaks TLS, and asked nothing
  * [test_fab_tls:who_speaks_plainly_is_told_to_use_tls].
  */
@@ -26,7 +26,7 @@ static int secret_of(void *srv, const char *id, uint8_t secret[FAB_KEY_BYTES])
 	return fab_server_key_secret(of, id, secret);
 }
 
-int fab__guest_tls_prepare(struct fab_server *srv)
+int fab__arrival_tls_prepare(struct fab_server *srv)
 {
 	struct fab_tls_keys keys = { .secret = secret_of, .ctx = srv };
 
@@ -37,7 +37,7 @@ int fab__guest_tls_prepare(struct fab_server *srv)
 }
 
 /* Is it TLS at all?  Looked at, not taken. */
-static int tls_begin(struct fab_server *srv, struct fab_guest *g, char why[FAB_WHY_MAX])
+static int tls_begin(struct fab_server *srv, struct fab_arrival *g, char why[FAB_WHY_MAX])
 {
 	uint8_t first;
 	ssize_t got = recv(g->fd, &first, 1, MSG_PEEK | MSG_DONTWAIT);
@@ -57,7 +57,7 @@ static int tls_begin(struct fab_server *srv, struct fab_guest *g, char why[FAB_W
 	return fab__tls_accept(&g->tls, srv->control->tls, g->fd);
 }
 
-int fab__guest_secure(struct fab_server *srv, struct fab_guest *g, char why[FAB_WHY_MAX])
+int fab__arrival_secure(struct fab_server *srv, struct fab_arrival *g, char why[FAB_WHY_MAX])
 {
 	char what[FAB_WHY_MAX];
 	int err = g->tls ? 0 : tls_begin(srv, g, why);
@@ -73,7 +73,7 @@ int fab__guest_secure(struct fab_server *srv, struct fab_guest *g, char why[FAB_
 	return err;
 }
 
-bool fab__guest_key_is_tls(const struct fab_guest *g)
+bool fab__arrival_key_is_tls(const struct fab_arrival *g)
 {
 	char id[FAB_KEY_ID_MAX + 1];
 
@@ -84,7 +84,7 @@ bool fab__guest_key_is_tls(const struct fab_guest *g)
 	return !g->tls || strcmp(fab__tls_key_id(g->tls), id) == 0;
 }
 
-ssize_t fab__guest_send(struct fab_guest *g, const void *bytes, size_t size)
+ssize_t fab__arrival_send(struct fab_arrival *g, const void *bytes, size_t size)
 {
 	struct iovec iov = { (void *)(uintptr_t)bytes, size };
 	ssize_t sent;
@@ -98,7 +98,7 @@ ssize_t fab__guest_send(struct fab_guest *g, const void *bytes, size_t size)
 	return sent < 0 ? -errno : sent;
 }
 
-ssize_t fab__guest_recv(struct fab_guest *g, void *to, size_t size)
+ssize_t fab__arrival_recv(struct fab_arrival *g, void *to, size_t size)
 {
 	ssize_t got;
 
