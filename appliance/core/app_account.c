@@ -29,7 +29,7 @@
 #include <malloc.h>
 #include <string.h>
 
-/* Text and libraries are 4 to 7 MiB of it (RssFile); the rest is for stacks, the first guests'
+/* Text and libraries are 4 to 7 MiB of it (RssFile); the rest is for stacks, the first arrivals'
  * hellos and malloc's own. */
 #define PROGRAM_BYTES (UINT64_C(32) << 20)
 

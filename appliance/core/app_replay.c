@@ -10,9 +10,9 @@
  *
  *  (1) A change and its receipt are one log record (meta_receipt.c), so after any crash there are
  *      both or neither [sim/wire].
- *  (2) A session of a client begins when all its earlier ones have ended (fab_arrival.c), with every
- *      operation of theirs: so their changes have receipts before the first RECALL,
- *      and a change without one will never be made [sim/wire].
+ *  (2) A session of a client begins when all its earlier ones have ended (fab_arrival.c), with
+ *      every operation of theirs: so their changes have receipts before the first RECALL, and a
+ *      change without one will never be made [sim/wire].
  *  (3) The answer to a RECALL waits until the record with the receipt is durable, as every answer
  *      waits for everything that it saw [sim/wire].
  *  (4) Nothing is known about a forgotten client, unless it is certain that no client was

@@ -609,7 +609,7 @@ static uint32_t sessions(void)
 	uint32_t n = run.w.srv[0]->control->session_count;
 
 	for (uint32_t i = 0; i < FAB_HELLOS_MAX; i++)
-		n += run.w.srv[0]->control->guests[i].fd >= 0;
+		n += run.w.srv[0]->control->arrivals[i].fd >= 0;
 	return n;
 }
 
