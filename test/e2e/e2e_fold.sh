@@ -10,6 +10,7 @@ for d in 0 1 2 3 4 5; do eval "D$d=file:$DIR/d$d?size=96M"; done
 write_conf "$D0" "$D1" "$D2" "$D3" "$D4"
 echo "scrub_bytes_per_second = 256M" >>"$CONF"
 make_tree "$DIR/src" 300
+head -c 16777216 /dev/urandom >"$DIR/src/large" # so that each drive has some zones of data
 
 number() { # GROUP KEY...: of the status
 	ctl --json status | /usr/bin/python3 -c 'import json, sys; s = json.load(sys.stdin)
@@ -69,7 +70,7 @@ check "protect 3+1" ctl protect 3+1
 refuses "and again" "does that already" "$BIN/wekactl" -c "$SHM" -k "$DIR/key" protect 3+1
 check "a restart closes what was open" stop
 check "start" start
-check "pairs become folds" folded 4000000
+check "pairs become folds" folded 8000000
 check "protect says so" sh -c "'$BIN/wekactl' -c '$SHM' -k '$DIR/key' protect | grep 'have parity instead'"
 [ "$(number store total_bytes)" -gt $((before * 13 / 10)) ] && ok "there is more room" || not_ok "there is more room" "$before, $(number store total_bytes)"
 check "all is there" is_all_there
