@@ -4,6 +4,7 @@
 # a part of a drive that is zeroed, headers of zones that are gone, a drive that is missing, and one
 # whose server is dead.  Each time the log, the status and `wekactl damaged` say what a comparison of
 # every file finds, before and after the scrub has been everywhere (it does not run without a drive).
+# The short one does not wait for the scrub, whose rounds begin a minute apart, and has no dead server.
 cd "$(dirname "$0")/../.." && . test/e2e/lib.sh
 : "${APP_CORES:=2}"
 CACHE=16M
@@ -85,9 +86,11 @@ agrees "all is whole"
 zero 1 129 8000
 agrees "a part of a drive is zeroed: reads"
 check "which met damage" has damaged 1
-check "the scrub has been everywhere" round
-agrees "a part of a drive is zeroed: the scrub"
-check "which has found damage" has damaged 1
+if [ "${TEST_LENGTH:-long}" != short ]; then
+	check "the scrub has been everywhere" round
+	agrees "a part of a drive is zeroed: the scrub"
+	check "which has found damage" has damaged 1
+fi
 crash
 
 # ---- headers of zones ---------------------------------------------------------------------------------
@@ -139,6 +142,8 @@ none_damaged "and none is called damaged"
 crash
 
 # ---- a drive's server is dead -------------------------------------------------------------------------
+
+[ "${TEST_LENGTH:-long}" != short ] || finish
 
 serve() { # N: a server for drive N
 	for _ in 1 2 3 4; do
