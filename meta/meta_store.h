@@ -305,14 +305,15 @@ struct meta__zones {
 	uint32_t page_zones;                  /* in use                                         */
 	uint32_t data_zones;
 	uint64_t live_pages;
-	uint64_t live_blocks;  /* of data */
-	uint64_t given_blocks; /* for new data, since mount */
-	uint64_t promised;     /* blocks for new data that are pending */
-	bool promises;         /* room is counted for statfs: meta_alloc.c (12) */
-	uint64_t yielded;      /* places that new data leaves to a change: meta_protect.c (8) */
-	uint64_t claim;        /* blocks that collection has yet to find places for */
-	uint64_t deaths;       /* of data blocks, and other events that make collection useful */
-	uint64_t gone;         /* drives, by their bits */
+	uint64_t live_blocks;    /* of data */
+	uint64_t given_blocks;   /* for new data, since mount */
+	uint64_t promised;       /* blocks for new data that are pending */
+	bool promises;           /* room is counted for statfs: meta_alloc.c (12) */
+	uint64_t yielded;        /* places that new data leaves to a change: meta_protect.c (8) */
+	uint64_t missing_blocks; /* that another protection had no room for, asked for last */
+	uint64_t claim;          /* blocks that collection has yet to find places for */
+	uint64_t deaths;         /* of data blocks, and other events that make collection useful */
+	uint64_t gone;           /* drives, by their bits */
 	uint32_t dirty_pages_max;
 	uint64_t wear_least, wear_most; /* incarnations: of any zone                    */
 	uint32_t wear_least_zones;      /* that have the least; 0: to be searched     */
@@ -563,6 +564,7 @@ struct meta__boot {
 	int unread[META_DRIVES_MAX];         /* ... why it says nothing, and that for people */
 	char unread_why[META_DRIVES_MAX][128];
 	bool mixed;                           /* ... they do not all say the same */
+	bool told_missing;                    /* the operator says that a drive is lost */
 	bool behind;                          /* one that is gone does not record that */
 	uint8_t super_first[META_DRIVES_MAX]; /* the copy that is written first */
 	struct meta__super next;              /* superblock being written */
@@ -575,8 +577,7 @@ struct meta__boot {
 	int add_status;     /* of the last drive that was to be added */
 	int drain_status;   /* of the last one that was to be drained, or to stay */
 	struct meta__drain drain;
-	uint64_t missing_blocks; /* that another protection had no room for, asked for last */
-	struct {                 /* meta_supers.c: of this drive, copies by bits */
+	struct { /* meta_supers.c: of this drive, copies by bits */
 		uint32_t drive, wrong;
 		bool mends, mended; /* some were; these were */
 	} supers;
@@ -651,6 +652,8 @@ int meta__heads_write(struct meta *m);
 /* meta_pairs.c: which zones are pairs, by their headers; those in which nothing lives are none. */
 void meta__pairs_find(struct meta *m);
 void meta__pairs_settle(struct meta *m);
+/* May the mount count drives as lost that are missing?  When all trees are counted. */
+must_check int meta__pairs_judge(struct meta *m);
 /* meta_folds.c: which zones are folds, by the headers of parity; after the pairs. */
 must_check int meta__folds_take(struct meta *m, const struct meta__zone_seen *seen);
 void meta__folds_find(struct meta *m);

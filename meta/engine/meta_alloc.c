@@ -302,7 +302,7 @@ uint64_t meta__room_short(const struct meta *m, bool packed)
 }
 
 /* (5) */
-void meta__statfs_space(const struct meta *m, struct meta_statfs *out)
+static void count_space(const struct meta *m, struct meta_statfs *out)
 {
 	const struct meta__zones *z = m->zones;
 	const uint32_t zones = meta__groups_total(m);
@@ -329,9 +329,18 @@ void meta__statfs_space(const struct meta *m, struct meta_statfs *out)
 	out->fold = m->fold;
 	out->folded_blocks = z->folded * a_zone;
 	out->parity_blocks = z->parity_blocks;
+	out->protect_missing_blocks = z->missing_blocks;
 	meta__deallocate_stat(m, out);
 	ASSERT(out->zones_free <= out->zones_total);
 	ASSERT(out->blocks_free <= out->blocks_total);
+}
+
+void meta__statfs_space(const struct meta *m, struct meta_statfs *out)
+{
+	ASSERT(!m->zones->promises);
+	m->zones->promises = true; /* (12) */
+	count_space(m, out);
+	m->zones->promises = false;
 }
 
 /* ---- opening ahead --------------------------------------------------------- */

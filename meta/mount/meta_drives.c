@@ -307,6 +307,7 @@ static void do_without(struct meta *m, struct meta__super *s)
 		return;
 	ASSERT(present > 0);
 	ASSERT(!m->mounted && !m->boot->log_judged);
+	m->boot->told_missing = m->conf.drive[absent].missing;
 	m->conf.drive[absent].missing = false;
 	m->conf.drive[absent].nblocks = 0;
 	number(s, s->set + 1);

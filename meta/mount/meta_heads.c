@@ -410,9 +410,12 @@ int meta__heads_judge(struct meta *m)
 	struct meta__boot *b = m->boot;
 	uint64_t drives = 0;
 	uint32_t last = META__ZONE_NONE;
+	int err = meta__pairs_judge(m);
 
 	ASSERT(b->log_judged);
 	ASSERT(!b->replaying); /* (1): and no page has been written */
+	if (err)
+		return err;
 	for (uint32_t i = 0; i < b->geo.nzones; i++) {
 		if (b->head_kind[i] != HEAD_LOST || was_lost(m, i))
 			continue;

@@ -17,8 +17,13 @@
  *      [test_meta_pair_moves:zone_of_a_lost_drive_is_what_its_last_pair_says].
  *  (3) A zone with roots has no twin, though it may have had one in an earlier life
  *      [test_meta_pair_moves:roots_where_a_pair_was_have_no_twin].
+ *  (4) A missing drive is not lost if it has the only copy of a block: it served alone once, and
+ *      other drives were added since.  Only the operator can say that it will never come back
+ *      [test_meta_pair_moves:drive_with_the_only_copy_is_not_lost_at_a_mount].
  */
 #include "meta/engine/meta_pair.h"
+
+#include <errno.h>
 
 /* Neither copy of its header can be read, or its drive is lost. */
 static bool is_unknown(const struct meta *m, uint32_t zone)
@@ -118,4 +123,31 @@ void meta__pairs_settle(struct meta *m)
 		ASSERT(meta__zone_at(m, i)->live == 0); /* (1) */
 		(void)meta__unpair(m, i);
 	}
+}
+
+/* (4) Before anything is written. */
+int meta__pairs_judge(struct meta *m)
+{
+	const struct meta__boot *b = m->boot;
+
+	ASSERT(b->log_judged && !m->zones->counted);
+	ASSERT(!m->mounted && !b->replaying);
+	if (m->copies < 2 || b->told_missing || m->zones->lone == 0)
+		return 0;
+	for (uint32_t i = 0; i < b->geo.nzones; i++) {
+		const struct meta__zone *at = meta__zone_at(m, i);
+		const uint32_t d = META_BADDR_DRIVE(meta__geo_zone_baddr(&b->geo, i));
+
+		ASSERT(d < b->geo.ndrives);
+		if (!at->lone || (at->live == 0 && at->pending == 0) ||
+		    b->super.drive_state[d] != DRIVE_LOST || b->top.drive_state[d] == DRIVE_LOST)
+			continue;
+		return meta__boot_fail(m, -ENODEV,
+				       "drive %u%s%s is missing, and has the only copy of some "
+				       "blocks; allow_missing = %u goes on without them for ever, "
+				       "wekactl check --salvage DIR saves the others",
+				       d, *b->super.drive_name[d] ? ", " : "",
+				       b->super.drive_name[d], d);
+	}
+	return 0;
 }

@@ -133,8 +133,8 @@ static int ended(struct meta *m)
 static bool has_room(struct meta *m)
 {
 	ASSERT(m->copies == 1);
-	m->boot->missing_blocks = meta__pairs_short(m);
-	if (m->boot->missing_blocks)
+	m->zones->missing_blocks = meta__pairs_short(m);
+	if (m->zones->missing_blocks)
 		return false;
 	if (meta__pairs_free(m) > meta__zone_reserve(m, false))
 		return true;
@@ -210,10 +210,10 @@ static bool fold_has_room(struct meta *m, uint32_t zones)
 	after = meta__data_places(m);
 	m->fold = fold;
 	ASSERT(m->zones->yielded == 0); /* no change is under way */
-	m->boot->missing_blocks = 0;
+	m->zones->missing_blocks = 0;
 	if (after >= before)
 		return true;
-	m->boot->missing_blocks = has > after ? has - after : 0;
+	m->zones->missing_blocks = has > after ? has - after : 0;
 	m->zones->yielded = has > after ? 0 : before - after;
 	return has <= after;
 }

@@ -18,15 +18,12 @@ int meta__plan_statfs(struct meta *m, struct meta_op *op)
 		s->files += m->shard[i].files - m->shard[i].dirs;
 		s->dirs += m->shard[i].dirs;
 	}
-	m->zones->promises = true;
 	meta__statfs_space(m, s);
-	m->zones->promises = false;
 	meta__zone_wear(m, s);
 	meta__cache_stat(m, s);
 	meta__ckpt_stat(m, s);
 	meta__gc_stat(m, s);
 	meta__log_stat(m, s);
 	s->page_blocks = m->index_blocks;
-	s->protect_missing_blocks = m->boot->missing_blocks;
 	return 0;
 }

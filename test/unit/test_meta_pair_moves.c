@@ -650,3 +650,46 @@ Test(meta_pair_moves, drive_with_the_only_copy_is_not_lost)
 		rig_end(&r);
 	}
 }
+
+/* A store of two copies that went on with one drive has three again.  As long as the first has the
+ * only copy of a block, a mount must not go on without it. */
+Test(meta_pair_moves, drive_with_the_only_copy_is_not_lost_at_a_mount)
+{
+	uint32_t refused = 0, only = 0;
+
+	for (uint64_t seed = 1; seed <= 40; seed++) {
+		bool has_only = false;
+
+		store(seed, 2, true);
+		put_some(80);
+		cr_assert_eq(meta_drive_drain(r.m, 1), 0);
+		for (uint32_t n = 0; n < 300 && !stat_of(1).gone; n++)
+			rig_idle(&r);
+		cr_assert(stat_of(1).gone);
+		put_some(20);
+		for (uint32_t i = 0; i < 2; i++)
+			cr_assert_eq(rig_drive_add(&r, rig_drive(&r, DRIVE_BYTES, true)), 0, "%s",
+				     meta_error(r.m));
+		r.conf.ndrives = r.ndrives;
+		for (uint64_t n = 0; n < seed * 10; n++)
+			(void)rig_step(&r);
+		for (uint32_t i = 0; i < r.m->zones->geo.nzones; i++)
+			has_only |= r.m->zones->zone[i].lone && r.m->zones->zone[i].live;
+		rig_power_cut(&r);
+		r.conf.drive[0].nblocks = 0;
+		r.dead = 1;
+		if (rig_mount(&r)) {
+			rig_power_cut(&r);
+			r.dead = 0;
+			r.conf.drive[0].nblocks = DRIVE_BYTES / 4096;
+			refused++;
+			cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
+		} else {
+			cr_assert(!has_only, "seed %llu", (unsigned long long)seed);
+		}
+		only += has_only;
+		is_whole();
+		rig_end(&r);
+	}
+	cr_assert(only > 5 && refused >= only && refused < 40, "%u, %u", only, refused);
+}
