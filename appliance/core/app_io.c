@@ -280,7 +280,8 @@ void app_io_done(struct app_io *io)
 	if (unlikely(io->nvme.status)) {
 		op->drives_failed |= io->doubled ? 1ull << io->drive : 0;
 		if (!op->io_status &&
-		    (!io->doubled || __builtin_popcountll(op->drives_failed) >= META_COPIES_MAX))
+		    (!io->doubled ||
+		     (uint32_t)__builtin_popcountll(op->drives_failed) >= META_COPIES_MAX))
 			op->io_status = io->nvme.status;
 		if (io->nvme.quarantined)
 			app_staging_lose(&op->core->staging, io->nvme.iova,
