@@ -14,11 +14,11 @@ there() { ls -d "$DIR"/weka-bench.* /dev/shm/weka-bench.* 2>/dev/null; }
 nothing_left() {
 	n=0
 	new=$(there | grep -vxF "$before")
-	while [ "$new" ] && ls -d $new >/dev/null 2>&1; do
+	while [ "$new" ]; do
 		n=$((n + 1))
 		[ $n -lt 180 ] || return 1
 		sleep 1
-		new=$(ls -d $new 2>/dev/null)
+		new=$(ls -d $new 2>/dev/null) || : # some have gone
 	done
 }
 before=$(there; echo none)
