@@ -13,24 +13,8 @@ export PYTHONPATH
 dir=$(mktemp -d /dev/shm/weka-bench.XXXXXX) daemon=
 trap '[ -z "$daemon" ] || kill -9 "$daemon" 2>/dev/null; rm -rf "$dir"' EXIT
 trap 'exit 130' INT TERM
-shm=shm:$dir/sock
-
-cat >"$dir/conf" <<-END
-	drive = file:$dir/d0?size=512M
-	listen = $shm
-	key_file = $dir/key
-	cache = 64M
-	core = none
-END
-"$bin/wekactl" --config "$dir/conf" keys init >/dev/null
-"$bin/wekactl" --config "$dir/conf" format >/dev/null
-"$bin/weka-appliance" --config "$dir/conf" >"$dir/log" 2>&1 &
-daemon=$!
-ctl() { "$bin/wekactl" --connect "$shm" --key "$dir/key" "$@"; }
-until ctl status >/dev/null 2>&1; do
-	kill -0 "$daemon" 2>/dev/null || { tail -3 "$dir/log" >&2; exit 1; }
-	sleep 0.05
-done
+. bench/appliance.sh
+start_appliance
 mkdir "$dir/s"
 n=0
 while [ $n -lt "$COUNT" ]; do

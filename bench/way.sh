@@ -12,14 +12,15 @@ cd "$(dirname "$0")/.."
 : "${BUILD:=build}"
 bin=$(realpath "$BUILD/release/bin") tools=$BUILD/release/test/tools
 command -v valgrind >/dev/null || { echo "this needs valgrind: apt install valgrind" >&2; exit 1; }
-tmp=$(mktemp -d) daemon=
-trap '[ -z "$daemon" ] || kill -9 "$daemon" 2>/dev/null; rm -rf "$tmp"' EXIT
+dir=$(mktemp -d) daemon=
+trap '[ -z "$daemon" ] || kill -9 "$daemon" 2>/dev/null; rm -rf "$dir"' EXIT
 trap 'exit 130' INT TERM
+. bench/appliance.sh
 
 grind() { # OUT COMMAND...
 	out=$1
 	shift
-	valgrind --tool=callgrind --callgrind-out-file="$tmp/$out" "$@" >"$tmp/log" 2>&1 || { tail -5 "$tmp/log" >&2; exit 1; }
+	valgrind --tool=callgrind --callgrind-out-file="$dir/$out" "$@" >"$dir/log" 2>&1 || { tail -5 "$dir/log" >&2; exit 1; }
 }
 core() { # OUT SHAPE FILES COUNT
 	grind "$1" "$tools/cores_clock" --drive mem:512M --crossing 0 --only "$2" --files "$3" --count "$4" 1
@@ -31,24 +32,10 @@ core read.many name 64 24576
 core put.few create 1 512
 core put.many create 1 1536
 
-cat >"$tmp/conf" <<-END
-	drive = file:$tmp/d0?size=512M
-	listen = shm:$tmp/sock
-	key_file = $tmp/key
-	cache = 64M
-	core = none
-END
-"$bin/wekactl" --config "$tmp/conf" keys init >/dev/null
-"$bin/wekactl" --config "$tmp/conf" format >/dev/null
-"$bin/weka-appliance" --config "$tmp/conf" >"$tmp/daemon.log" 2>&1 &
-daemon=$!
-until "$bin/wekactl" --connect "shm:$tmp/sock" --key "$tmp/key" status >/dev/null 2>&1; do
-	kill -0 "$daemon" 2>/dev/null || { tail -3 "$tmp/daemon.log" >&2; exit 1; }
-	sleep 0.1
-done
+start_appliance
 for length in few:100 many:300; do
-	grind "client.read.${length%:*}" "$tools/way_client" "shm:$tmp/sock" "$tmp/key" read 64 "${length#*:}"
-	grind "client.put.${length%:*}" "$tools/way_client" "shm:$tmp/sock" "$tmp/key" put 1 "${length#*:}"
+	grind "client.read.${length%:*}" "$tools/way_client" "$shm" "$dir/key" read 64 "${length#*:}"
+	grind "client.put.${length%:*}" "$tools/way_client" "$shm" "$dir/key" put 1 "${length#*:}"
 done
 
 # With the warm-up of a quarter that cores_clock makes: 320 batches of 64, 1280 puts.  Up to 16 puts
@@ -57,15 +44,15 @@ status=0
 for name in read put; do
 	if [ $name = read ]; then share=0.9 requests=320; else share=0.06 requests=1280; fi
 	{
-		python3 bench/way.py $share $requests "$tmp/$name.few" "$tmp/$name.many" "$tmp/idle.few" "$tmp/idle.many"
-		python3 bench/way.py 0.9 200 "$tmp/client.$name.few" "$tmp/client.$name.many"
-	} | grep -vE '^(base|nvme/soft)/' | sort -k 1,1 -u >"$tmp/way"
-	echo "$name: $(grep -c '^[^ ]*\.c ' "$tmp/way") files, and inline functions of $(grep -c '^[^ ]*\.h ' "$tmp/way") headers"
+		python3 bench/way.py $share $requests "$dir/$name.few" "$dir/$name.many" "$dir/idle.few" "$dir/idle.many"
+		python3 bench/way.py 0.9 200 "$dir/client.$name.few" "$dir/client.$name.many"
+	} | grep -vE '^(base|nvme/soft)/' | sort -k 1,1 -u >"$dir/way"
+	echo "$name: $(grep -c '^[^ ]*\.c ' "$dir/way") files, and inline functions of $(grep -c '^[^ ]*\.h ' "$dir/way") headers"
 	echo "(instructions a request; the functions with the most)"
-	sed 's/^/  /' "$tmp/way"
+	sed 's/^/  /' "$dir/way"
 	[ -n "${LISTS:-}" ] || continue
-	sed -n "/^### The way of a $name/,/^##/p" ARCHITECTURE.md | grep -o '`[a-z_/-]*\.c`' | tr -d '`' | sort -u >"$tmp/listed"
-	grep -o '^[^ ]*\.c ' "$tmp/way" | tr -d ' ' | sort -u | diff "$tmp/listed" - >"$tmp/diff" ||
-		{ echo "not the same: ARCHITECTURE.md lists other files (<) than those measured (>):"; cat "$tmp/diff"; status=1; }
+	sed -n "/^### The way of a $name/,/^##/p" ARCHITECTURE.md | grep -o '`[a-z_/-]*\.c`' | tr -d '`' | sort -u >"$dir/listed"
+	grep -o '^[^ ]*\.c ' "$dir/way" | tr -d ' ' | sort -u | diff "$dir/listed" - >"$dir/diff" ||
+		{ echo "not the same: ARCHITECTURE.md lists other files (<) than those measured (>):"; cat "$dir/diff"; status=1; }
 done
 exit $status

@@ -313,9 +313,9 @@ const char *nvme__share_word(struct nvme_drive *ns, char text[NVME_SHARE_WORD]);
 
 /*
  * The helm: only the thread at the helm touches the admin queue, the table of queue pairs, watch
- * and reset.  That is the drive's owner in nvme_drive_step() and, for a moment at a time, a thread
- * that creates or ends a queue pair.  At the helm no thread waits, sleeps, or calls anything that
- * might.
+ * and reset.  The drive's owner takes the helm in nvme_drive_step(), and a thread that creates or
+ * ends a queue pair takes it for a moment at a time.  At the helm no thread waits, sleeps, or calls
+ * anything that might.
  *
  *   R5 -> A5   changes made at the helm are visible to the next thread at the helm
  */
@@ -330,7 +330,7 @@ static inline void nvme__helm_leave(struct nvme_drive *drive)
 	atomic_store_explicit(&drive->helm, false, memory_order_release); /* R5 */
 }
 
-/* For asserts: a thread is at the helm.  That it is this one cannot be told. */
+/* For asserts: returns true while a thread is at the helm, this one or another. */
 static inline bool nvme__helm_taken(const struct nvme_drive *drive)
 {
 	return atomic_load_explicit(&drive->helm, memory_order_relaxed);

@@ -61,7 +61,7 @@ static uint8_t *window_find(const struct fab_call *call, uint64_t at, uint32_t b
 	return (uint8_t *)call->region->memory + call->window_offset + at;
 }
 
-/* Begins to receive the payload that follows a reply and its body.  False: there is none. */
+/* Begins to receive the payload that follows a reply and its body.  Returns false if none does. */
 static bool payload_next(struct fab_conn *conn)
 {
 	DASSERT(!conn->rx_wants || conn->rx_done == conn->rx_need);

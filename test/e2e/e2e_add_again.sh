@@ -13,18 +13,6 @@ write_conf "$D0" "$D1"
 make_tree "$DIR/src" 40
 admin="$BIN/wekactl --connect $SHM --key $DIR/key -f $CONF"
 
-state() { # DRIVE: its state; "gone" when the store has it no more
-	ctl --json status | /usr/bin/python3 -c 'import json, sys; s = json.load(sys.stdin)
-print({d["number"]: d["state"] for d in s["drives"]}.get(int(sys.argv[1]), "gone"))' "$1"
-}
-until_is() { # WANTED DRIVE
-	n=0
-	until [ "$(state "$2")" = "$1" ]; do
-		n=$((n + 1))
-		[ $n -lt 600 ] || { ctl status; return 1; }
-		sleep 0.05
-	done
-}
 is_all_there() {
 	rm -rf "$DIR/out"
 	ctl -q export /tree "$DIR/out" && same_trees "$DIR/src" "$DIR/out"
@@ -53,7 +41,7 @@ done
 check "files go" ctl rm /big-1 /big-2
 kill -HUP "$DAEMON"
 check "it is added" said "is drive 2 of the store now"
-check "the old one leaves" until_is gone 1
+check "the old one leaves" until_state 1 gone
 check "all is there" is_all_there
 check "a clean stop" stop
 sed -i "\\|^drive = file:$DIR/d1?|d" "$CONF"

@@ -14,9 +14,6 @@ for d in 0 1 2 3; do eval "D$d=file:$DIR/d$d?size=64M"; done
 trap 'for s in $SERVERS; do kill -9 $s 2>/dev/null; done; cleanup' EXIT
 make_tree "$DIR/src" 100
 
-number() { # GROUP KEY: of the status
-	ctl --json status | sed -n "s/.*\"$1\":{[^}]*\"$2\":\([0-9]*\).*/\1/p"
-}
 health() { # N: of a drive, awaited
 	n=0
 	until ctl --json status | grep -q "\"number\":$1,[^}]*\"health\":\"$2\""; do
@@ -25,7 +22,7 @@ health() { # N: of a drive, awaited
 		sleep 0.1
 	done
 }
-# agrees NAME: exports everything and compares.  What a read has met is looked at soon after.
+# agrees NAME: exports everything, and compares.  The appliance counts soon after a read what it met.
 agrees() {
 	rm -rf "$DIR/out"
 	ctl -q export /tree "$DIR/out" >/dev/null 2>&1
@@ -48,16 +45,6 @@ round() {
 		n=$((n + 1))
 		[ $n -lt 1200 ] || return 1
 		sleep 0.2
-	done
-}
-# Nothing is written any more: a write would make a file that is cut as long as before.
-quiet() {
-	n=0 was=
-	until [ "$was" = "$(number bytes drive_written)" ]; do
-		n=$((n + 1))
-		[ $n -lt 60 ] || return 1
-		was=$(number bytes drive_written)
-		sleep 2
 	done
 }
 fresh() { # a store with the tree, restarted, so that nothing is in memory; the first round is over

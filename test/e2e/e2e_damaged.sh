@@ -15,12 +15,6 @@ check "start" start
 check "import" ctl -q import "$DIR/src" /tree
 is "nothing is damaged" "" "$(ctl damaged 2>/dev/null)"
 
-# number KEY...: of the status.
-number() {
-	ctl --json status | python3 -c 'import json, sys; s = json.load(sys.stdin)
-for k in sys.argv[1:]: s = s[int(k)] if k.isdigit() else s.get(k, 0)
-print(s)' "$@"
-}
 until_is() { # WANTED KEY...
 	wanted=$1 n=0
 	shift

@@ -16,12 +16,6 @@ check "import" ctl -q import "$DIR/src" /tree
 check "a clean stop" stop
 check "start" start
 
-# number GROUP KEY: of the status.
-number() {
-	ctl --json status | python3 -c 'import json, sys; s = json.load(sys.stdin)
-for k in sys.argv[1:]: s = s[int(k)] if k.isdigit() else s.get(k, 0)
-print(s)' "$@"
-}
 until_is() { # WANTED GROUP KEY...
 	wanted=$1 n=0
 	shift
@@ -29,16 +23,6 @@ until_is() { # WANTED GROUP KEY...
 		n=$((n + 1))
 		[ $n -lt 600 ] || return 1
 		sleep 0.05
-	done
-}
-# Nothing is written any more: a write would make the file that is cut below as long as before.
-quiet() {
-	n=0 was=
-	until [ "$was" = "$(number bytes drive_written)" ]; do
-		n=$((n + 1))
-		[ $n -lt 60 ] || return 1
-		was=$(number bytes drive_written)
-		sleep 2
 	done
 }
 

@@ -12,24 +12,6 @@ echo "scrub_bytes_per_second = 256M" >>"$CONF"
 make_tree "$DIR/src" 300
 head -c 16777216 /dev/urandom >"$DIR/src/large" # so that each drive has some zones of data
 
-number() { # GROUP KEY...: of the status
-	ctl --json status | /usr/bin/python3 -c 'import json, sys; s = json.load(sys.stdin)
-for k in sys.argv[1:]:
-    s = s[int(k)] if k.isdigit() and isinstance(s, list) else s.get(k, 0)
-print(s)' "$@"
-}
-state() { # DRIVE: its state; "gone" when the store has it no more
-	ctl --json status | /usr/bin/python3 -c 'import json, sys
-print({d["number"]: d["state"] for d in json.load(sys.stdin)["drives"]}.get(int(sys.argv[1]), "gone"))' "$1"
-}
-until_state() { # DRIVE STATE
-	n=0
-	until [ "$(state "$1")" = "$2" ]; do
-		n=$((n + 1))
-		[ $n -lt 600 ] || { ctl status; return 1; }
-		sleep 0.1
-	done
-}
 is_all_there() {
 	rm -rf "$DIR/out"
 	ctl -q export /tree "$DIR/out" && same_trees "$DIR/src" "$DIR/out"

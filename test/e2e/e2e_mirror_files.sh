@@ -15,14 +15,6 @@ write_conf "$D0" "$D1" "$D2" "$D3" "$D4"
 echo "scrub_bytes_per_second = 256M" >>"$CONF"
 make_tree "$DIR/src" 200
 
-number() { # GROUP KEY: of the status
-	ctl --json status | /usr/bin/python3 -c 'import json, sys; s = json.load(sys.stdin)
-print(s[sys.argv[1]][sys.argv[2]])' "$@"
-}
-state() { # DRIVE: its state; "gone" when the store has it no more
-	ctl --json status | /usr/bin/python3 -c 'import json, sys
-print({d["number"]: d["state"] for d in json.load(sys.stdin)["drives"]}.get(int(sys.argv[1]), "gone"))' "$1"
-}
 within() { # SECONDS COMMAND...: it succeeds some time
 	left=$(($1 * 5))
 	shift

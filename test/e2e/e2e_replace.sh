@@ -16,9 +16,6 @@ admin="$BIN/wekactl --connect $SHM --key $DIR/key -f $CONF"
 field() { # EXPRESSION: of the status, as s
 	ctl --json status | /usr/bin/python3 -c 'import json, sys; s = json.load(sys.stdin); print(eval(sys.argv[1]))' "$1"
 }
-state() { # DRIVE: its state; "gone" when the store has it no more
-	field "{d['number']: d['state'] for d in s['drives']}.get($1, 'gone')"
-}
 until_is() { # WANTED EXPRESSION
 	n=0
 	until [ "$(field "$2")" = "$1" ]; do

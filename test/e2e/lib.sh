@@ -109,6 +109,35 @@ crash() {
 
 ctl() { ${RUN_AS:-} "$BIN/wekactl" --connect "${ADDRESS:-$SHM}" --key "$DIR/key" "$@"; }
 
+number() { # GROUP KEY...: of the status; 0: it has none
+	ctl --json status | /usr/bin/python3 -c 'import json, sys; s = json.load(sys.stdin)
+for k in sys.argv[1:]:
+    s = s[int(k)] if k.isdigit() and isinstance(s, list) else s.get(k, 0)
+print(s)' "$@"
+}
+state() { # DRIVE: its state; "gone" when the store has it no more
+	ctl --json status | /usr/bin/python3 -c 'import json, sys
+print({d["number"]: d["state"] for d in json.load(sys.stdin)["drives"]}.get(int(sys.argv[1]), "gone"))' "$1"
+}
+until_state() { # DRIVE STATE
+	n=0
+	until [ "$(state "$1")" = "$2" ]; do
+		n=$((n + 1))
+		[ $n -lt 600 ] || { ctl status; return 1; }
+		sleep 0.1
+	done
+}
+# Nothing is written any more: a write would make a drive's file that is cut as long as before.
+quiet() {
+	n=0 was=
+	until [ "$was" = "$(number bytes drive_written)" ]; do
+		n=$((n + 1))
+		[ $n -lt 60 ] || return 1
+		was=$(number bytes drive_written)
+		sleep 2
+	done
+}
+
 # Everything that must be the same of two trees: names, types, modes, sizes, times, targets, bytes.
 describe() {
 	(cd "$1" && find . -printf '%p|%y|%m|%T@|%l' \( -type f -printf '|%s\n' -o -printf '\n' \) | LC_ALL=C sort)

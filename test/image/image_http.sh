@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause-Patent
 # A machine that has no disk but the drives of the store: its firmware takes the kernel from an HTTP
-# server (UEFI HTTP boot), and the kernel its root, which it verifies.  What clients store stays on the drives.
+# server (UEFI HTTP boot), and the kernel its root, which it verifies.  The files of clients are on the
+# drives, and are there after the next boot.
 cd "$(dirname "$0")/../.." && . test/image/lib.sh
 
 # A network of its own, with a DHCP server that is configured as weka-image(7) says.

@@ -442,6 +442,16 @@ int rig_run(struct rig *r, struct meta_op *op)
 	return op->status;
 }
 
+struct meta_statfs rig_statfs(struct rig *r)
+{
+	struct meta_statfs st = { 0 };
+	struct meta_op op = { .type = META_OP_STATFS, .statfs = &st };
+	const int err = rig_run(r, &op);
+
+	ASSERT(err == 0);
+	return st;
+}
+
 int rig_check(struct rig *r, struct meta_check *out)
 {
 	rig_idle(r);

@@ -108,6 +108,8 @@ uint32_t rig_wrong_folds(struct rig *r);
 
 /* Put a file of `blocks` blocks that are filled from `fill`, or inline when blocks is 0. */
 int rig_put(struct rig *r, const char *path, uint32_t blocks, uint64_t fill);
+/* Returns how full the store is now, as statfs has it. */
+struct meta_statfs rig_statfs(struct rig *r);
 /* Is it there, and filled so?  0, -ENOENT ..., -EBADMSG. */
 int rig_get(struct rig *r, const char *path, uint32_t *blocks, uint64_t *fill);
 int rig_unlink(struct rig *r, const char *path);

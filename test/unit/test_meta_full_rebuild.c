@@ -74,15 +74,6 @@ static void fulls_are_there(void)
 	}
 }
 
-static uint64_t blocks_free(void)
-{
-	struct meta_statfs st = { 0 };
-	struct meta_op op = { .type = META_OP_STATFS, .statfs = &st };
-
-	cr_assert_eq(rig_run(&r, &op), 0);
-	return st.blocks_free;
-}
-
 /* Returns whether it makes itself whole again. */
 static bool full_store_loses_a_drive(uint64_t seed, uint32_t ndrives, uint32_t mib)
 {
@@ -99,7 +90,7 @@ static bool full_store_loses_a_drive(uint64_t seed, uint32_t ndrives, uint32_t m
 	replace_some(2 * full);
 	while (full < FULL_MAX && put_full(full) == 0)
 		full++;
-	cr_assert_lt(blocks_free(), blocks_max, "df agrees");
+	cr_assert_lt(rig_statfs(&r).blocks_free, blocks_max, "df agrees");
 	r.dead = 1u << drive;
 	cr_assert(meta_drive_failed(r.m, drive));
 	for (uint32_t turns = 0; turns < 60 && !stat_of(drive).gone; turns++)

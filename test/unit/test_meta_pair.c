@@ -415,15 +415,6 @@ Test(meta_pair, twin_of_an_earlier_life_is_not_read)
 	}
 }
 
-static struct meta_statfs statfs_of(void)
-{
-	struct meta_statfs st = { 0 };
-	struct meta_op op = { .type = META_OP_STATFS, .statfs = &st };
-
-	cr_assert_eq(rig_run(&r, &op), 0);
-	return st;
-}
-
 static const char *full_path(uint32_t i)
 {
 	static char path[32];
@@ -446,7 +437,7 @@ Test(meta_pair, files_fill_what_pairs_can_hold)
 		struct meta_check check = { 0 };
 
 		store_of(k + 1, 3, sizes[k], true);
-		promised = statfs_of().blocks_free;
+		promised = rig_statfs(&r).blocks_free;
 		cr_assert_lt(promised, 36u << 8); /* half of 72 MiB, or 32 MiB */
 		while (rig_put(&r, full_path(count), 12, count + 1) == 0) {
 			had += 12;
@@ -454,7 +445,7 @@ Test(meta_pair, files_fill_what_pairs_can_hold)
 		}
 		cr_assert_geq(had + 600, promised, "%llu of %llu", (unsigned long long)had,
 			      (unsigned long long)promised);
-		cr_assert_lt(statfs_of().blocks_free, 600u);
+		cr_assert_lt(rig_statfs(&r).blocks_free, 600u);
 		r.dead = 1u << 1;
 		wreck(1);
 		cr_assert(meta_drive_failed(r.m, 1));

@@ -27,23 +27,14 @@ static int protect(void)
 	return rig_run(&r, &op);
 }
 
-static struct meta_statfs statfs_now(void)
-{
-	struct meta_statfs s = { 0 };
-	struct meta_op op = { .type = META_OP_STATFS, .statfs = &s };
-
-	cr_assert_eq(rig_run(&r, &op), 0);
-	return s;
-}
-
 /* Until each block has two copies. */
 static void converted(void)
 {
-	for (uint32_t turns = 0; turns < 300 && statfs_now().converts; turns++)
+	for (uint32_t turns = 0; turns < 300 && rig_statfs(&r).converts; turns++)
 		rig_idle(&r);
-	cr_assert(!statfs_now().converts, "%llu blocks have one copy; %s",
-		  (unsigned long long)statfs_now().lone_blocks, meta_error(r.m));
-	cr_assert_eq(statfs_now().copies, 2);
+	cr_assert(!rig_statfs(&r).converts, "%llu blocks have one copy; %s",
+		  (unsigned long long)rig_statfs(&r).lone_blocks, meta_error(r.m));
+	cr_assert_eq(rig_statfs(&r).copies, 2);
 	cr_assert_eq(rig_thin_zones(&r), 0);
 }
 
@@ -62,16 +53,16 @@ Test(meta_protect, a_drive_may_be_lost_afterwards)
 	for (uint64_t seed = 1; seed <= 24; seed++) {
 		of_one_copy(seed, 2 + (uint32_t)(seed % 3), seed % 2);
 		put_some(100);
-		cr_assert_eq(statfs_now().copies, 1);
+		cr_assert_eq(rig_statfs(&r).copies, 1);
 		cr_assert_eq(protect(), 0, "%s", meta_error(r.m));
-		cr_assert(statfs_now().converts && statfs_now().lone_blocks > 0);
+		cr_assert(rig_statfs(&r).converts && rig_statfs(&r).lone_blocks > 0);
 		put_some(60);
 		converted();
 		is_whole();
 		if (seed % 4 == 0) {
 			cr_assert_eq(rig_stop(&r), 0);
 			cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
-			cr_assert(!statfs_now().converts);
+			cr_assert(!rig_statfs(&r).converts);
 			cr_assert_eq(rig_thin_zones(&r), 0);
 		}
 		cr_assert_eq(protect(), -EALREADY);
@@ -92,7 +83,7 @@ Test(meta_protect, power_cuts_lose_nothing)
 		put_some(60);
 		for (uint32_t cuts = 0; cuts < 10; cuts++) {
 			r.cut_at = r.writes + 1 + rand_below(&r.rand, 400);
-			if (!r.cut && (!asked || statfs_now().copies == 1))
+			if (!r.cut && (!asked || rig_statfs(&r).copies == 1))
 				(void)protect();
 			asked = true;
 			for (uint32_t n = 0; n < 10 && !r.cut; n++)
@@ -103,10 +94,10 @@ Test(meta_protect, power_cuts_lose_nothing)
 			cr_assert_eq(rig_mount(&r), 0, "seed %llu: %s", (unsigned long long)seed,
 				     meta_error(r.m));
 			all_is_there();
-			ended += statfs_now().copies == 2 && !statfs_now().converts;
+			ended += rig_statfs(&r).copies == 2 && !rig_statfs(&r).converts;
 		}
 		r.cut_at = 0;
-		if (statfs_now().copies == 1)
+		if (rig_statfs(&r).copies == 1)
 			cr_assert_eq(protect(), 0, "%s", meta_error(r.m));
 		converted();
 		is_whole();
@@ -126,13 +117,13 @@ Test(meta_protect, no_drive_is_lost_before_it_has_two_copies)
 		put_some(100);
 		cr_assert_eq(protect(), 0);
 		cr_assert(!meta_drive_failed(r.m, drive));
-		cr_assert(statfs_now().converts);
+		cr_assert(rig_statfs(&r).converts);
 		r.copied = true;
 		r.dead = 1u << drive;
 		for (uint32_t n = 0; n < 40; n++)
 			(void)put((uint32_t)rand_below(&r.rand, FILES));
 		rig_idle(&r);
-		cr_assert(statfs_now().converts);
+		cr_assert(rig_statfs(&r).converts);
 		cr_assert(!stat_of(drive).lost && !stat_of(drive).gone);
 		rig_kill(&r);
 		r.conf.drive[drive].nblocks = 0;
@@ -161,7 +152,7 @@ Test(meta_protect, a_store_that_is_too_full_is_refused)
 		err = rig_put(&r, path, 8, files + 1);
 	}
 	cr_assert_eq(protect(), -ENOSPC);
-	cr_assert_eq(statfs_now().copies, 1);
+	cr_assert_eq(rig_statfs(&r).copies, 1);
 	for (uint32_t i = 0; i < files - files / 5; i++) {
 		(void)snprintf(path, sizeof(path), "/fill/%u", i);
 		cr_assert_eq(rig_unlink(&r, path), 0);
@@ -187,7 +178,7 @@ Test(meta_protect, one_drive_is_too_few)
 	of_one_copy(8, 1, true);
 	put_some(40);
 	cr_assert_eq(protect(), -EPERM);
-	cr_assert_eq(statfs_now().copies, 1);
+	cr_assert_eq(rig_statfs(&r).copies, 1);
 	is_whole();
 	rig_end(&r);
 }
@@ -214,13 +205,13 @@ Test(meta_protect, superblock_that_cannot_be_written_changes_nothing_now)
 	put_some(60);
 	r.bad_supers = 1u << 2;
 	cr_assert_eq(protect(), -EIO);
-	cr_assert_eq(statfs_now().copies, 1);
+	cr_assert_eq(rig_statfs(&r).copies, 1);
 	put_some(40);
 	is_whole();
 	r.bad_supers = 0;
 	cr_assert_eq(rig_stop(&r), 0);
 	cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
-	if (statfs_now().copies == 1)
+	if (rig_statfs(&r).copies == 1)
 		cr_assert_eq(protect(), 0);
 	converted();
 	is_whole();
@@ -275,7 +266,7 @@ Test(meta_protect, superblocks_of_one_set_that_differ_in_copies_are_taken_with_c
 		cr_assert_eq(protect(), 0);
 		if (k % 2 == 0)
 			converted();
-		cr_assert_eq(statfs_now().converts, k % 2);
+		cr_assert_eq(rig_statfs(&r).converts, k % 2);
 		rig_power_cut(&r);
 		claim(liar, k < 6 ? 2 : 1, k < 6 && k % 2 == 0);
 		cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
@@ -343,7 +334,7 @@ Test(meta_protect, one_of_two_drives_is_not_drained_while_it_converts)
 	cr_assert(stat_of(0).draining);
 	cr_assert_eq(meta_drive_drain(r.m, 1), -EPERM);
 	converted();
-	cr_assert_eq(statfs_now().copies, 2);
+	cr_assert_eq(rig_statfs(&r).copies, 2);
 	for (uint32_t turns = 0; turns < 300 && !stat_of(0).gone; turns++)
 		rig_idle(&r);
 	cr_assert(stat_of(0).gone);
@@ -438,7 +429,7 @@ Test(meta_protect, store_whose_roots_cannot_move_is_refused)
 	cr_assert_eq(rig_drive_add(&r, rig_drive(&r, 2 * DRIVE_BYTES, true)), 0);
 	cr_assert_gt(r.m->zones->geo.root_zones, META__ROOT_ZONES_MAX);
 	cr_assert_eq(protect(), -EFBIG);
-	cr_assert_eq(statfs_now().copies, 1);
+	cr_assert_eq(rig_statfs(&r).copies, 1);
 	rig_end(&r);
 }
 

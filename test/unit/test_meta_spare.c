@@ -37,15 +37,6 @@ static const char *path_of(uint32_t i)
 	return path;
 }
 
-static struct meta_statfs statfs_of(void)
-{
-	struct meta_statfs st = { 0 };
-	struct meta_op op = { .type = META_OP_STATFS, .statfs = &st };
-
-	cr_assert_eq(rig_run(&r, &op), 0);
-	return st;
-}
-
 /* Files until none fits any more: their blocks. */
 static uint64_t fill(void)
 {
@@ -115,7 +106,7 @@ Test(meta_spare, full_store_rebuilds_its_largest_drive)
 		meta_rebuild_spare(r.m, 1);
 		fill();
 		replace_some(200);
-		cr_assert_lt(statfs_of().blocks_free, 4 * FILE_BLOCKS + 200);
+		cr_assert_lt(rig_statfs(&r).blocks_free, 4 * FILE_BLOCKS + 200);
 		lose(largest[k % 3]);
 		cr_assert(is_gone(largest[k % 3]), "%u: %u blocks left", k,
 			  (uint32_t)r.m->zones->live_blocks);
@@ -132,9 +123,9 @@ Test(meta_spare, statfs_promises_what_is_left_without_the_largest)
 	uint64_t had;
 
 	store(9, 4, mib, 2);
-	whole = statfs_of();
+	whole = rig_statfs(&r);
 	meta_rebuild_spare(r.m, 1);
-	less = statfs_of();
+	less = rig_statfs(&r);
 	cr_assert_lt(less.blocks_free, whole.blocks_free * 3 / 4);
 	cr_assert_gt(less.blocks_free, whole.blocks_free / 2);
 	cr_assert_eq(whole.blocks_total - less.blocks_total, whole.blocks_free - less.blocks_free);
