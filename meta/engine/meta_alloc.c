@@ -630,16 +630,18 @@ static uint32_t runs_in(const struct meta *m, const struct meta__supply *s, uint
 	return (here ? 1 : 0) + (uint32_t)div_up(nblocks - here, a_zone);
 }
 
-/* Blocks that drive d can give, sooner or later. */
-static uint64_t reach(const struct meta *m, uint32_t d)
+/* Returns whether drive d can give so many blocks, sooner or later. */
+static bool can_give(const struct meta *m, uint32_t d, uint64_t nblocks)
 {
 	const struct meta__zones *z = m->zones;
-	uint64_t zones = min_u32(z->free_count[d], zones_for_data(m));
+	const uint64_t a_zone = z->geo.zone_end - 1;
+	const uint64_t soon = z->data[d].room + z->data[d].opening * a_zone;
 
 	DASSERT(d < z->geo.ndrives);
 	if (!meta__drive_takes(m, d))
-		return 0;
-	return z->data[d].room + (zones + z->data[d].opening) * (z->geo.zone_end - 1);
+		return false;
+	return likely(soon >= nblocks) || /* to count zones costs as much as all else here */
+	       soon + min_u32(z->free_count[d], zones_for_data(m)) * a_zone >= nblocks;
 }
 
 /* (3): multiples of the golden ratio are evenly distributed in [0, 1); the drives divide that
@@ -672,7 +674,7 @@ static int pick_drive(struct meta *m, uint64_t spread, uint32_t nblocks, uint32_
 	for (uint32_t i = 0; i < z->geo.ndrives; i++) {
 		uint32_t d = (first + i) % z->geo.ndrives;
 
-		if (reach(m, d) < nblocks)
+		if (!can_give(m, d, nblocks))
 			continue;
 		*drive = d;
 		if (z->data[d].room >= nblocks)
