@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
  * Concurrent requests: a wait for one also reaps others that end meanwhile, and marks them.  A
- * burst is many small requests, 32 of them in flight, because each is a durable change that takes
- * as long as the drives need.
+ * burst is many small requests, CTL_BURST of them in flight, because each is a durable change that
+ * takes as long as the drives need.
  */
 #include "appliance/ctl/ctl_req.h"
 #include "base/clock.h"
