@@ -395,6 +395,43 @@ struct meta__frame {
 	struct meta__io io;
 };
 
+/*
+ * The store writes these fields of a frame; a borrower writes those of its blank frames.  A thread
+ * that may look at a frame's shard reads them as its own, since the next writer waits until that
+ * thread has left the shard (meta_share.c, meta_lend.c).
+ */
+static inline enum meta__frame_state meta__frame_state(const struct meta__frame *f)
+{
+	return atomic_load_explicit(&f->state, memory_order_relaxed);
+}
+
+/*
+ * Returns true when the page may be read.  A thread that has not found the frame in the hash, but
+ * remembers it, must ask this first: meanwhile the frame may have got a page of another shard.
+ *
+ *   F1 -> G1   (meta_cache.c)
+ */
+static inline bool meta__frame_readable(const struct meta__frame *f)
+{
+	return atomic_load_explicit(&f->state, memory_order_acquire) >= FRAME_CLEAN; /* G1 */
+}
+
+static inline uint64_t meta__frame_baddr(const struct meta__frame *f)
+{
+	return atomic_load_explicit(&f->baddr, memory_order_relaxed);
+}
+
+static inline bool meta__frame_gone(const struct meta__frame *f)
+{
+	return atomic_load_explicit(&f->gone, memory_order_relaxed);
+}
+
+/* The caller must be the only one that may look at the shard, or must set the state later (F1). */
+static inline void meta__frame_gone_set(struct meta__frame *f, bool gone)
+{
+	atomic_store_explicit(&f->gone, gone, memory_order_relaxed);
+}
+
 /* A borrower changes pages before the store knows of which log block. */
 static inline uint64_t meta__frame_seq(const struct meta__frame *f)
 {

@@ -46,7 +46,7 @@ stage() {
 
 jobs=-j$(nproc)
 stage build       "$jobs" all
-stage tidy        tidy
+stage tidy        "$jobs" tidy
 stage unit        "$jobs" unit lib-check
 export APP_CORES=4 # the appliance's clients are then not where the store is
 stage asan        check-asan

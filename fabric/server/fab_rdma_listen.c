@@ -53,9 +53,13 @@ static int ranges_add(struct fab_rdma_server *rs, struct fab_rdma_device *dev)
 	ASSERT(pthread_mutex_lock(&rs->lock) == 0);
 	count = rs->range_count;
 	ASSERT(pthread_mutex_unlock(&rs->lock) == 0);
-	while (!err && dev->mr_count < count) {
-		const struct fab_rdma_range *range = &rs->ranges[dev->mr_count];
+	while (!err) { /* only this thread changes mr_count */
+		const uint32_t known = atomic_load_explicit(&dev->mr_count, memory_order_relaxed);
+		const struct fab_rdma_range *range;
 
+		if (known >= count)
+			break;
+		range = &rs->ranges[known];
 		err = fab__rdma_device_add(dev, range->base, range->size_bytes);
 	}
 	ASSERT(err ||

@@ -143,7 +143,7 @@ static const uint8_t *bytes_of(struct meta_scrub *s, const struct meta__page_wan
 
 	ASSERT(want->level < META_PAGE_LEVELS_MAX);
 	ASSERT(p->fails <= FAILS || !ours);
-	if (f && (f->state != FRAME_CLEAN || !verify))
+	if (f && (meta__frame_state(f) != FRAME_CLEAN || !verify))
 		return f->page; /* newer than the drive, or not compared with it */
 	s->reading_twin = false;
 	if (ours && p->fails == 0) {

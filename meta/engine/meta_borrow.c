@@ -154,7 +154,7 @@ void meta__borrow_changed(struct meta *m, struct meta__frame *f)
 {
 	struct meta__made *made = m->made;
 
-	DASSERT(f->state == FRAME_DIRTY);
+	DASSERT(meta__frame_state(f) == FRAME_DIRTY);
 	for (uint32_t i = made->nchanged; i-- > 0;)
 		if (made->changed[i] == f)
 			return;
@@ -195,7 +195,7 @@ struct meta__frame *meta__borrow_frame(struct meta *m, uint32_t level)
 	struct meta__frame *f = x->frame;
 
 	ASSERT(blanks_left(m, level) > 0); /* (1) */
-	DASSERT(f->state == FRAME_BLANK);
+	DASSERT(meta__frame_state(f) == FRAME_BLANK);
 	DASSERT((f->level > 0) == (level > 0));
 	atomic_store_explicit(&f->baddr, x->baddr, memory_order_relaxed);
 	atomic_store_explicit(&b->tail, tail + 1, memory_order_release); /* L4 */
@@ -208,12 +208,11 @@ void meta__borrow_placed(struct meta *m, struct meta__frame *f)
 {
 	struct meta__made *made = m->made;
 
-	DASSERT(f->state == FRAME_BLANK);
+	DASSERT(meta__frame_state(f) == FRAME_BLANK);
 	DASSERT(m->shard[f->shard].turn == m->turn);
 	f->gen = m->gen;
-	f->gone = false;
-	meta__page_place(f->page, atomic_load_explicit(&f->baddr, memory_order_relaxed), f->gen,
-			 ++m->shard[f->shard].order);
+	meta__frame_gone_set(f, false);
+	meta__page_place(f->page, meta__frame_baddr(f), f->gen, ++m->shard[f->shard].order);
 	meta__frame_insert(m->cache, f);
 	atomic_store_explicit(&f->state, FRAME_DIRTY, memory_order_release); /* F1 */
 	meta__frame_used(f);
@@ -226,9 +225,9 @@ void meta__borrow_dead(struct meta *m, struct meta__frame *f)
 {
 	struct meta__made *made = m->made;
 
-	ASSERT(!f->gone); /* (4) */
-	ASSERT(f->state != FRAME_DIRTY);
-	f->gone = true; /* (4) */
+	ASSERT(!meta__frame_gone(f)); /* (4) */
+	ASSERT(meta__frame_state(f) != FRAME_DIRTY);
+	meta__frame_gone_set(f, true); /* (4) */
 	ASSERT(made->ndead < META__MADE_PAGES);
-	made->dead[made->ndead++] = atomic_load_explicit(&f->baddr, memory_order_relaxed);
+	made->dead[made->ndead++] = meta__frame_baddr(f);
 }

@@ -14,8 +14,9 @@
  * A frozen page that is written to is copied to another frame, dirty and at another address; the
  * frozen one is then "gone": the root that is being written needs it, the tree does not.
  *
- *   F1 -> G1   (F1 in meta_borrow.c, too; G1 in meta_leaf_room.c) a frame's page and description
- *              are stored before a chain leads to it, or its state says that it may be read
+ *   F1 -> G1   (F1 in meta_borrow.c, too; G1 in meta_internal.h, too) a frame's page and
+ *              description are stored before a chain leads to it, or its state says that the
+ *              page may be read
  *
  * Invariants, true between any two calls:
  *
@@ -205,16 +206,11 @@ static struct meta__frame *next_of(const _Atomic(struct meta__frame *) *at)
 	return atomic_load_explicit(at, memory_order_acquire); /* G1 */
 }
 
-static uint64_t baddr_of(const struct meta__frame *f)
-{
-	return atomic_load_explicit(&f->baddr, memory_order_relaxed);
-}
-
 static struct meta__frame *lookup(const struct meta__cache *c, uint64_t baddr)
 {
 	struct meta__frame *f = next_of(bucket_of(c, baddr));
 
-	while (f && baddr_of(f) != baddr)
+	while (f && meta__frame_baddr(f) != baddr)
 		f = next_of(&f->hash_next);
 	return f;
 }
@@ -225,16 +221,16 @@ static struct meta__frame *lookup_shared(const struct meta__cache *c, uint64_t b
 	struct meta__frame *f = next_of(bucket_of(c, baddr));
 
 	for (uint32_t i = 0; f && i < CHAIN_MAX; i++, f = next_of(&f->hash_next))
-		if (baddr_of(f) == baddr)
+		if (meta__frame_baddr(f) == baddr)
 			return f;
 	return NULL;
 }
 
 void meta__frame_insert(struct meta__cache *c, struct meta__frame *f)
 {
-	_Atomic(struct meta__frame *) *b = bucket_of(c, baddr_of(f));
+	_Atomic(struct meta__frame *) *b = bucket_of(c, meta__frame_baddr(f));
 
-	DASSERT(baddr_of(f) != 0);
+	DASSERT(meta__frame_baddr(f) != 0);
 	struct meta__frame *first = next_of(b);
 
 	do /* borrowers insert, too; only the store removes */
@@ -249,7 +245,7 @@ void meta__frame_remove(struct meta__cache *c, struct meta__frame *f)
 	struct meta__frame *is;
 
 	do { /* again, if a borrower has put one before it, where the chain begins */
-		at = bucket_of(c, baddr_of(f));
+		at = bucket_of(c, meta__frame_baddr(f));
 		while (next_of(at) != f) {
 			ASSERT(next_of(at)); /* (1) */
 			at = &next_of(at)->hash_next;
@@ -264,14 +260,14 @@ void meta__frame_remove(struct meta__cache *c, struct meta__frame *f)
 void meta__frame_state_set(struct meta__cache *c, struct meta__frame *f,
 			   enum meta__frame_state state)
 {
-	DASSERT(f->state != state);
+	DASSERT(meta__frame_state(f) != state);
 	DASSERT(state <= FRAME_FROZEN);
-	DASSERT(f->level == 0 || f->state != FRAME_DIRTY || c->uppers_dirty > 0);
-	ASSERT(c->count[f->state] > 0);
-	c->count[f->state]--;
+	DASSERT(f->level == 0 || meta__frame_state(f) != FRAME_DIRTY || c->uppers_dirty > 0);
+	ASSERT(c->count[meta__frame_state(f)] > 0);
+	c->count[meta__frame_state(f)]--;
 	c->count[state]++;
 	if (f->level > 0) {
-		c->uppers_dirty -= f->state == FRAME_DIRTY;
+		c->uppers_dirty -= meta__frame_state(f) == FRAME_DIRTY;
 		c->uppers_dirty += state == FRAME_DIRTY;
 	}
 	atomic_store_explicit(&f->state, state,
@@ -298,7 +294,7 @@ void meta__frame_unfresh(struct meta__cache *c, struct meta__frame *f)
 	if (f->fresh == 0)
 		return;
 	ASSERT(c->fresh_count > 0);
-	ASSERT(f->state == FRAME_CLEAN);
+	ASSERT(meta__frame_state(f) == FRAME_CLEAN);
 	f->fresh = 0;
 	c->fresh_count--;
 	list_del(&f->link);
@@ -308,8 +304,8 @@ void meta__frame_free(struct meta *m, struct meta__frame *f)
 {
 	struct meta__cache *c = m->cache;
 
-	ASSERT(f->state != FRAME_FREE);
-	ASSERT(f->state != FRAME_BLANK);
+	ASSERT(meta__frame_state(f) != FRAME_FREE);
+	ASSERT(meta__frame_state(f) != FRAME_BLANK);
 	ASSERT(f->mark != c->plan || c->marked > 0);
 	ASSERT(list_empty(&f->waiters));
 	meta__frame_unfresh(c, f);
@@ -336,12 +332,12 @@ struct meta__frame *meta__cache_find(struct meta *m, uint64_t baddr)
 
 	if (unlikely(m->home)) {
 		f = lookup_shared(m->cache, baddr);
-		return f && f->state >= FRAME_CLEAN ? f : NULL;
+		return f && meta__frame_readable(f) ? f : NULL;
 	}
 	f = lookup(m->cache, baddr);
-	if (!f || f->state == FRAME_READING)
+	if (!f || meta__frame_state(f) == FRAME_READING)
 		return NULL;
-	ASSERT(f->state != FRAME_FREE);
+	ASSERT(meta__frame_state(f) != FRAME_FREE);
 	return f;
 }
 
@@ -399,7 +395,7 @@ void meta__cache_mark(struct meta *m, struct meta__frame *f)
 {
 	struct meta__cache *c = m->cache;
 
-	DASSERT(m->home || f->state >= FRAME_CLEAN);
+	DASSERT(m->home || meta__frame_state(f) >= FRAME_CLEAN);
 	c->hits++;
 	if (unlikely(c->shared)) {
 		mark_shared(m, f);
@@ -416,7 +412,7 @@ void meta__cache_mark(struct meta *m, struct meta__frame *f)
 /* (5); (9) */
 static bool evictable(const struct meta *m, const struct meta__frame *f)
 {
-	return f->state == FRAME_CLEAN && f->fresh == 0 && f->mark != m->cache->plan &&
+	return meta__frame_state(f) == FRAME_CLEAN && f->fresh == 0 && f->mark != m->cache->plan &&
 	       (likely(!m->share) || !m->share->away[f->shard]);
 }
 
@@ -514,7 +510,7 @@ bool meta__cache_turn(struct meta *m)
 		f = list_entry(c->leaving.next, struct meta__frame, link);
 		if (!meta__share_left(m, f->left))
 			break; /* they leave in the order in which they came */
-		ASSERT(f->state == FRAME_FREE);
+		ASSERT(meta__frame_state(f) == FRAME_FREE);
 		ASSERT(c->leaving_count > 0);
 		list_del(&f->link);
 		list_push_front(&c->free, &f->link);
@@ -541,13 +537,13 @@ void meta__cache_stat(const struct meta *m, struct meta_statfs *out)
 void meta__frame_io(struct meta *m, struct meta__frame *f, enum meta_io_op op,
 		    enum meta__io_kind kind)
 {
-	ASSERT(f->state == (kind == META__IO_PAGE_READ ? FRAME_READING : FRAME_FROZEN));
+	ASSERT(meta__frame_state(f) == (kind == META__IO_PAGE_READ ? FRAME_READING : FRAME_FROZEN));
 	f->io.kind = kind;
 	f->io.owner = f;
 	f->io.io.op = op;
 	f->io.io.fua = false;
-	f->io.io.drive = META_BADDR_DRIVE(f->baddr);
-	f->io.io.block = META_BADDR_BLOCK(f->baddr);
+	f->io.io.drive = META_BADDR_DRIVE(meta__frame_baddr(f));
+	f->io.io.block = META_BADDR_BLOCK(meta__frame_baddr(f));
 	f->io.io.nblocks = META_PAGE_BLOCKS;
 	f->io.io.buf = f->page;
 	f->io.io.status = 0;
@@ -563,7 +559,7 @@ static int wait_for(struct meta *m, struct meta__frame *f, struct meta_op *op,
 	struct meta__cache *c = m->cache;
 	struct list *pos, *l;
 
-	DASSERT(f->state == FRAME_READING || f->state == FRAME_FREE);
+	DASSERT(meta__frame_state(f) == FRAME_READING || meta__frame_state(f) == FRAME_FREE);
 	if (!op)
 		return 0;
 	list_for_each (pos, &f->waiters)
@@ -590,14 +586,14 @@ static bool is_place(const struct meta *m, uint64_t baddr)
 static wk_cold void bad_page(struct meta *m, const struct meta__frame *f, const char *why)
 {
 	meta__error(m, "page of shard %u, level %u, at drive %u, block %llu: %s", f->shard,
-		    f->level, META_BADDR_DRIVE(f->baddr),
-		    (unsigned long long)META_BADDR_BLOCK(f->baddr), why);
+		    f->level, META_BADDR_DRIVE(meta__frame_baddr(f)),
+		    (unsigned long long)META_BADDR_BLOCK(meta__frame_baddr(f)), why);
 }
 
 static void describe(struct meta__frame *f, uint32_t shard, uint32_t level, uint64_t baddr,
 		     uint64_t gen)
 {
-	ASSERT(f->state == FRAME_FREE);
+	ASSERT(meta__frame_state(f) == FRAME_FREE);
 	ASSERT(list_empty(&f->waiters));
 	ASSERT(level < META_PAGE_LEVELS_MAX);
 	f->shard = shard;
@@ -605,7 +601,7 @@ static void describe(struct meta__frame *f, uint32_t shard, uint32_t level, uint
 	atomic_store_explicit(&f->baddr, baddr, memory_order_relaxed);
 	f->gen = gen;
 	meta__frame_seq_set(f, 0);
-	f->gone = false;
+	meta__frame_gone_set(f, false);
 	f->again = false;
 	f->last_pos = 0;
 }
@@ -633,7 +629,7 @@ int meta__cache_want(struct meta *m, uint32_t shard, uint32_t level, uint64_t ba
 	}
 	f = lookup(c, baddr);
 	if (f) {
-		ASSERT(f->state == FRAME_READING);
+		ASSERT(meta__frame_state(f) == FRAME_READING);
 		return wait_for(m, f, op, key);
 	}
 	if (c->count[FRAME_READING] + c->fresh_count >= reading_max(c)) {
@@ -706,9 +702,9 @@ static void wake(struct meta *m, struct list *waiters, int status)
 /* It was read from its second copy, though the drive of the first can be read. */
 static bool has_bad_copy(const struct meta *m, const struct meta__frame *f)
 {
-	ASSERT(f->state == FRAME_READING);
+	ASSERT(meta__frame_state(f) == FRAME_READING);
 	return unlikely(m->copies > 1) && f->io.turned &&
-	       meta__drive_reads(m, META_BADDR_DRIVE(f->baddr));
+	       meta__drive_reads(m, META_BADDR_DRIVE(meta__frame_baddr(f)));
 }
 
 void meta__cache_io_done(struct meta *m, struct meta__io *x)
@@ -716,7 +712,7 @@ void meta__cache_io_done(struct meta *m, struct meta__io *x)
 	struct meta__cache *c = m->cache;
 	struct meta__frame *f = x->owner;
 	const struct meta__page_want want = {
-		.baddr = f->baddr,
+		.baddr = meta__frame_baddr(f),
 		.gen = f->gen,
 		.shard = f->shard,
 		.level = f->level,
@@ -726,7 +722,7 @@ void meta__cache_io_done(struct meta *m, struct meta__io *x)
 
 	ASSERT(x->kind == META__IO_PAGE_READ);
 	ASSERT(!m->home);
-	ASSERT(f->state == FRAME_READING);
+	ASSERT(meta__frame_state(f) == FRAME_READING);
 	if (!x->io.status)
 		why = meta__page_check(f->page, &want);
 	/* A bit that flipped in transit is corrected by another read. */

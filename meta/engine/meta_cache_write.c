@@ -63,10 +63,9 @@ static void place(struct meta *m, struct meta__frame *f)
 	ASSERT(!m->home);
 	atomic_store_explicit(&f->baddr, meta__page_take(m, f->level), memory_order_relaxed);
 	f->gen = meta__ckpt_gen(m);
-	f->gone = false;
-	meta__page_place(f->page, atomic_load_explicit(&f->baddr, memory_order_relaxed), f->gen,
-			 meta__ckpt_order(m));
-	ASSERT(!meta__cache_find(m, f->baddr)); /* meta_cache.c (1) */
+	meta__frame_gone_set(f, false);
+	meta__page_place(f->page, meta__frame_baddr(f), f->gen, meta__ckpt_order(m));
+	ASSERT(!meta__cache_find(m, meta__frame_baddr(f))); /* meta_cache.c (1) */
 	meta__frame_insert(m->cache, f);
 	meta__frame_state_set(m->cache, f, FRAME_DIRTY);
 	list_push_back(&m->cache->dirty[f->level > 0], &f->link);
@@ -80,7 +79,7 @@ static struct meta__frame *take(struct meta *m)
 	struct meta__frame *f = meta__frame_get(m);
 
 	ASSERT(f); /* meta_cache.c (3), and meta__tx_ready() asked for it */
-	ASSERT(f->state == FRAME_FREE);
+	ASSERT(meta__frame_state(f) == FRAME_FREE);
 	if (!c->shared) {
 		f->mark = c->plan;
 		c->marked++;
@@ -137,23 +136,23 @@ struct meta__frame *meta__cache_dirty(struct meta *m, struct meta__frame *f)
 	struct meta__cache *c = m->cache;
 	struct meta__frame *copy = f;
 
-	if (f->state == FRAME_DIRTY)
+	if (meta__frame_state(f) == FRAME_DIRTY)
 		return f;
-	ASSERT(f->state == FRAME_CLEAN || f->state == FRAME_FROZEN);
-	ASSERT(!f->gone);
+	ASSERT(meta__frame_state(f) == FRAME_CLEAN || meta__frame_state(f) == FRAME_FROZEN);
+	ASSERT(!meta__frame_gone(f));
 	if (unlikely(m->home))
 		return dirty_borrowed(m, f);
-	if (f->state == FRAME_FROZEN) {
+	if (meta__frame_state(f) == FRAME_FROZEN) {
 		copy = take(m);
 		copy_page(copy, f);
-		f->gone = true;
+		meta__frame_gone_set(f, true);
 	} else {
 		meta__frame_unfresh(c, f);
 		meta__frame_remove(c, f);
 	}
-	meta__page_dead(m, f->baddr);
+	meta__page_dead(m, meta__frame_baddr(f));
 	place(m, copy);
-	DASSERT(copy->state == FRAME_DIRTY);
+	DASSERT(meta__frame_state(copy) == FRAME_DIRTY);
 	DASSERT(copy->gen == meta__ckpt_gen(m));
 	return copy;
 }
@@ -163,7 +162,7 @@ void meta__cache_adopt(struct meta *m, struct meta__frame *f)
 	struct meta__cache *c = m->cache;
 
 	DASSERT(f->gen == meta__ckpt_gen(m));
-	ASSERT(f->state == FRAME_DIRTY && c->count[FRAME_BLANK] > 0);
+	ASSERT(meta__frame_state(f) == FRAME_DIRTY && c->count[FRAME_BLANK] > 0);
 	c->count[FRAME_BLANK]--;
 	c->count[FRAME_DIRTY]++;
 	c->uppers_dirty += f->level > 0;
@@ -175,19 +174,20 @@ void meta__cache_replaced(struct meta *m, uint64_t baddr)
 	struct meta__frame *f = meta__cache_find(m, baddr);
 
 	meta__page_dead(m, baddr);
-	if (f && f->state == FRAME_CLEAN)
+	if (f && meta__frame_state(f) == FRAME_CLEAN)
 		meta__frame_free(m, f);
-	ASSERT(!f || f->state == FRAME_FREE || (f->state == FRAME_FROZEN && f->gone));
+	ASSERT(!f || meta__frame_state(f) == FRAME_FREE ||
+	       (meta__frame_state(f) == FRAME_FROZEN && meta__frame_gone(f)));
 }
 
 void meta__cache_drop(struct meta *m, struct meta__frame *f)
 {
 	ASSERT(!m->home);
-	ASSERT(f->state >= FRAME_CLEAN);
-	ASSERT(!f->gone);
-	meta__page_dead(m, f->baddr);
-	if (f->state == FRAME_FROZEN)
-		f->gone = true;
+	ASSERT(meta__frame_state(f) >= FRAME_CLEAN);
+	ASSERT(!meta__frame_gone(f));
+	meta__page_dead(m, meta__frame_baddr(f));
+	if (meta__frame_state(f) == FRAME_FROZEN)
+		meta__frame_gone_set(f, true);
 	else
 		meta__frame_free(m, f);
 }
@@ -222,9 +222,9 @@ static struct meta__frame *write_first(struct meta *m, struct list *pages, uint6
 	f = list_entry(pages->next, struct meta__frame, link);
 	if (meta__frame_seq(f) > durable)
 		return NULL;
-	if (f->state == FRAME_DIRTY)
+	if (meta__frame_state(f) == FRAME_DIRTY)
 		meta__frame_state_set(m->cache, f, FRAME_FROZEN);
-	ASSERT(f->state == FRAME_FROZEN); /* meta_cache.c (4) */
+	ASSERT(meta__frame_state(f) == FRAME_FROZEN); /* meta_cache.c (4) */
 	ASSERT(meta__frame_seq(f) <= durable);
 	list_del(&f->link);
 	meta__page_seal(f->page);
@@ -251,12 +251,12 @@ void meta__cache_written(struct meta *m, struct meta__frame *f)
 {
 	ASSERT(list_empty(&f->waiters));
 	ASSERT(f->fresh == 0);
-	ASSERT(f->state == FRAME_FROZEN);
+	ASSERT(meta__frame_state(f) == FRAME_FROZEN);
 	if (f->gen != meta__ckpt_gen(m)) {
 		ASSERT(m->cache->freezing > 0);
 		m->cache->freezing--;
 	}
-	if (f->gone)
+	if (meta__frame_gone(f))
 		meta__frame_free(m, f);
 	else
 		meta__frame_state_set(m->cache, f, FRAME_CLEAN);

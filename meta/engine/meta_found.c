@@ -101,7 +101,8 @@ bool meta__found_holds(const struct meta__frame *f, uint32_t pos, uint32_t shard
 {
 	struct meta_key at;
 
-	if (f->state < FRAME_CLEAN || f->shard != shard || f->gone || f->level != 0) /* (2) */
+	if (!meta__frame_readable(f) || f->shard != shard || meta__frame_gone(f) ||
+	    f->level != 0) /* (2) */
 		return false;
 	if (pos >= meta__page_count(f->page))
 		return false;

@@ -11,8 +11,6 @@
  *  (3) Blocks of files cannot use it.  New files are assumed to resemble existing ones:
  *      the room counts in proportion to the index's share of all live data
  *      [test_meta_statfs:room_in_half_empty_leaves_is_free].
- *
- *   F1 -> G1 (meta_cache.c)
  */
 #include "meta/format/meta_page.h"
 #include "meta/engine/meta_share.h"
@@ -24,11 +22,7 @@
 
 static bool counts(const struct meta *m, const struct meta__frame *f)
 {
-	const uint8_t state = atomic_load_explicit(&f->state, memory_order_acquire); /* G1 */
-
-	if (state != FRAME_CLEAN && state != FRAME_DIRTY && state != FRAME_FROZEN)
-		return false;
-	if (f->level > 0 || atomic_load_explicit(&f->gone, memory_order_relaxed))
+	if (!meta__frame_readable(f) || f->level > 0 || meta__frame_gone(f))
 		return false;
 	return !m->share || !m->share->away[f->shard]; /* a borrower may be changing it */
 }

@@ -222,7 +222,7 @@ static bool give_blank(struct meta *m, struct meta__blanks *b, uint32_t level)
 	if (!f)
 		return false;
 	f->level = level;
-	ASSERT(f->state == FRAME_FREE);
+	ASSERT(meta__frame_state(f) == FRAME_FREE);
 	meta__frame_state_set(m->cache, f, FRAME_BLANK);
 	b->slot[head % META__BLANKS] =
 		(struct meta__blank){ .frame = f, .baddr = meta__page_take(m, level) };
@@ -259,7 +259,7 @@ static void take_blanks(struct meta *m, struct meta__borrower *b)
 		for (; blanks_in(of) > 0; tail++) {
 			const struct meta__blank *x = &of->slot[tail % META__BLANKS];
 
-			ASSERT(x->frame->state == FRAME_BLANK); /* (5) */
+			ASSERT(meta__frame_state(x->frame) == FRAME_BLANK); /* (5) */
 			meta__page_dead(m, x->baddr);
 			meta__frame_state_set(m->cache, x->frame, FRAME_FREE);
 			list_push_front(&m->cache->free, &x->frame->link);

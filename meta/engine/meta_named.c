@@ -142,7 +142,8 @@ bool meta__named_holds(const struct meta__frame *f, uint32_t pos, uint32_t shard
 	struct meta_key before, at;
 
 	DASSERT(is_first(key));
-	if (f->state < FRAME_CLEAN || f->shard != shard || f->gone || f->level != 0) /* (2) */
+	if (!meta__frame_readable(f) || f->shard != shard || meta__frame_gone(f) ||
+	    f->level != 0) /* (2) */
 		return false;
 	if (pos == 0 || pos >= meta__page_count(f->page))
 		return false;

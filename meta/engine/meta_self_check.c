@@ -111,13 +111,14 @@ void meta__zones_check(const struct meta *m)
 
 static void frame_check(struct meta *m, const struct meta__frame *f)
 {
-	const enum meta__frame_state state = atomic_load_explicit(&f->state, memory_order_relaxed);
+	const enum meta__frame_state state = meta__frame_state(f);
 
 	ASSERT(state <= FRAME_FROZEN);
 	if (state == FRAME_FREE)
 		return;
 	ASSERT(f->shard < m->nshards);
-	ASSERT(state < FRAME_CLEAN || meta__cache_find(m, f->baddr) == f); /* meta_cache.c (1) */
+	ASSERT(state < FRAME_CLEAN ||
+	       meta__cache_find(m, meta__frame_baddr(f)) == f); /* meta_cache.c (1) */
 	ASSERT(state < FRAME_CLEAN || meta__page_count(f->page) > 0 || f->level == 0);
 }
 

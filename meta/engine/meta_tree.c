@@ -39,8 +39,8 @@ static wk_cold int wrong_page(struct meta *m, const struct meta__frame *f, uint3
 			      uint32_t level)
 {
 	meta__error(m, "page at drive %u, block %llu is named twice: by shard %u, level %u",
-		    META_BADDR_DRIVE(f->baddr), (unsigned long long)META_BADDR_BLOCK(f->baddr),
-		    shard, level);
+		    META_BADDR_DRIVE(meta__frame_baddr(f)),
+		    (unsigned long long)META_BADDR_BLOCK(meta__frame_baddr(f)), shard, level);
 	return -EIO;
 }
 
@@ -139,9 +139,9 @@ static bool hint_holds(const struct meta *m, uint32_t shard, const struct meta__
 {
 	const struct meta__frame *f = h->leaf;
 
-	return f && h->shape == m->shard[shard].shape && f->state >= FRAME_CLEAN &&
-	       f->shard == shard && f->baddr == h->baddr && f->gen == h->gen && !f->gone &&
-	       meta__key_cmp(&h->path.lo, key) <= 0 &&
+	return f && h->shape == m->shard[shard].shape && meta__frame_readable(f) &&
+	       f->shard == shard && meta__frame_baddr(f) == h->baddr && f->gen == h->gen &&
+	       !meta__frame_gone(f) && meta__key_cmp(&h->path.lo, key) <= 0 &&
 	       (!h->path.has_hi || meta__key_cmp(key, &h->path.hi) < 0);
 }
 
@@ -149,13 +149,13 @@ static bool hint_holds(const struct meta *m, uint32_t shard, const struct meta__
 static void hint_set(const struct meta *m, uint32_t shard, struct meta__hint *h)
 {
 	h->leaf = h->path.at[0].frame;
-	h->baddr = h->leaf->baddr;
+	h->baddr = meta__frame_baddr(h->leaf);
 	h->gen = h->leaf->gen;
 	h->shape = m->shard[shard].shape;
 	h->plan = m->cache->plan;
 	DASSERT(h->leaf->level == 0);
 	DASSERT(h->leaf->shard == shard);
-	DASSERT(!h->leaf->gone);
+	DASSERT(!meta__frame_gone(h->leaf));
 }
 
 static int walk_to_hint(struct meta *m, struct meta_op *op, uint32_t shard,
@@ -207,7 +207,7 @@ int meta__tree_path(struct meta *m, struct meta_op *op, uint32_t shard, const st
 	struct meta__hint *h = *out;
 
 	DASSERT(err || h->leaf);
-	if (err || h->leaf->state == FRAME_DIRTY || h->plan == m->cache->plan)
+	if (err || meta__frame_state(h->leaf) == FRAME_DIRTY || h->plan == m->cache->plan)
 		return err;
 	return walk_to_hint(m, op, shard, key, h);
 }
@@ -263,17 +263,18 @@ static struct meta__frame *dirty_step(struct meta *m, uint32_t shard, struct met
 				      uint32_t level)
 {
 	struct meta__step *at = &path->at[level];
-	const uint64_t was = at->frame->baddr;
+	const uint64_t was = meta__frame_baddr(at->frame);
 	struct meta__frame *f = meta__cache_dirty(m, at->frame);
 
-	if (f->baddr == was) /* it is dirty already: its parent names it */
+	if (meta__frame_baddr(f) == was) /* it is dirty already: its parent names it */
 		return f;
 	at->frame = f;
-	ASSERT(level + 1 == path->height || at[1].frame->state == FRAME_DIRTY); /* (1) */
+	ASSERT(level + 1 == path->height ||
+	       meta__frame_state(at[1].frame) == FRAME_DIRTY); /* (1) */
 	if (level + 1 == path->height)
-		set_root(m, shard, f->baddr, f->gen, path->height);
+		set_root(m, shard, meta__frame_baddr(f), f->gen, path->height);
 	else
-		meta__inner_set(at[1].frame->page, at[1].index, f->baddr, f->gen);
+		meta__inner_set(at[1].frame->page, at[1].index, meta__frame_baddr(f), f->gen);
 	return f;
 }
 
@@ -291,7 +292,7 @@ static void dirty_path(struct meta *m, uint32_t shard, const struct meta_key *ke
 
 static void changed(struct meta *m, struct meta__frame *f, uint64_t seq)
 {
-	ASSERT(f->state == FRAME_DIRTY); /* (4) */
+	ASSERT(meta__frame_state(f) == FRAME_DIRTY); /* (4) */
 	if (unlikely(m->home))
 		meta__borrow_changed(m, f);
 	else
@@ -308,9 +309,9 @@ static void grow_root(struct meta *m, uint32_t shard, struct meta__frame *left,
 
 	DASSERT(left->level == right->level);
 	DASSERT(left->level + 1 == m->shard[shard].height);
-	meta__inner_insert(root->page, 0, &lowest, left->baddr, left->gen);
-	meta__inner_insert(root->page, 1, sep, right->baddr, right->gen);
-	set_root(m, shard, root->baddr, root->gen, level + 1);
+	meta__inner_insert(root->page, 0, &lowest, meta__frame_baddr(left), left->gen);
+	meta__inner_insert(root->page, 1, sep, meta__frame_baddr(right), right->gen);
+	set_root(m, shard, meta__frame_baddr(root), root->gen, level + 1);
 }
 
 /*
@@ -334,7 +335,8 @@ static void add_child(struct meta *m, uint32_t shard, struct meta__path *path,
 		DASSERT(i <= count);
 		DASSERT(count <= META_INNER_MAX);
 		if (count < META_INNER_MAX) {
-			meta__inner_insert(parent->page, i, &sep, right->baddr, right->gen);
+			meta__inner_insert(parent->page, i, &sep, meta__frame_baddr(right),
+					   right->gen);
 			return;
 		}
 		at = i == count ? count - count / 6 : count / 2;
@@ -342,9 +344,11 @@ static void add_child(struct meta *m, uint32_t shard, struct meta__path *path,
 		more = meta__cache_new(m, shard, l, &low, seq);
 		meta__page_split(parent->page, more->page, at);
 		if (i <= at)
-			meta__inner_insert(parent->page, i, &sep, right->baddr, right->gen);
+			meta__inner_insert(parent->page, i, &sep, meta__frame_baddr(right),
+					   right->gen);
 		else
-			meta__inner_insert(more->page, i - at, &sep, right->baddr, right->gen);
+			meta__inner_insert(more->page, i - at, &sep, meta__frame_baddr(right),
+					   right->gen);
 		sep = low;
 		right = more;
 	}
@@ -475,7 +479,7 @@ static struct meta__hint *leaf_to_change(struct meta *m, uint32_t shard, const s
 	struct meta__hint *h = hint_for(m, shard, key);
 	bool holds = hint_holds(m, shard, h, key);
 
-	if (holds && h->leaf->state == FRAME_DIRTY)
+	if (holds && meta__frame_state(h->leaf) == FRAME_DIRTY)
 		return h;
 	walk_again(m, shard, key, 0, &h->path);
 	dirty_path(m, shard, key, 0, &h->path);
@@ -490,7 +494,7 @@ static bool put_in_place(struct meta__frame *leaf, const struct meta_key *key, c
 			 uint32_t value_len, uint32_t *pos)
 {
 	DASSERT(leaf->level == 0); /* (4) */
-	DASSERT(leaf->state == FRAME_DIRTY);
+	DASSERT(meta__frame_state(leaf) == FRAME_DIRTY);
 	if (meta__leaf_find_near(leaf->page, key, pos)) {
 		if (meta__leaf_replace(leaf->page, *pos, value, value_len))
 			return true;
@@ -515,7 +519,7 @@ void meta__tree_put(struct meta *m, uint32_t shard, const struct meta_key *key, 
 	DASSERT(value_len <= META_VALUE_MAX);
 	if (s->height == 0) {
 		leaf = meta__cache_new(m, shard, 0, key, seq);
-		set_root(m, shard, leaf->baddr, leaf->gen, 1);
+		set_root(m, shard, meta__frame_baddr(leaf), leaf->gen, 1);
 		s->shape++;
 	}
 	h = leaf_to_change(m, shard, key);
@@ -589,7 +593,7 @@ static bool merge(struct meta *m, uint32_t shard, struct meta__path *path, uint3
 	DASSERT(left->level == right->level);
 	meta__page_append(left->page, right->page);
 	meta__cache_drop(m, right);
-	ASSERT(parent->frame->state == FRAME_DIRTY); /* (4) */
+	ASSERT(meta__frame_state(parent->frame) == FRAME_DIRTY); /* (4) */
 	ASSERT(parent->index + 1 < meta__page_count(parent->frame->page));
 	meta__inner_remove(parent->frame->page, parent->index + 1);
 	return true;
@@ -602,7 +606,7 @@ static void lower_root(struct meta *m, uint32_t shard, struct meta__frame *root,
 	uint64_t baddr = 0, gen = 0;
 
 	ASSERT(root->level + 1 == s->height);
-	ASSERT(root->baddr == s->root_baddr);
+	ASSERT(meta__frame_baddr(root) == s->root_baddr);
 	if (meta__page_count(root->page) == 1 && root->level > 0)
 		meta__inner_child(root->page, 0, &baddr, &gen);
 	else if (meta__page_count(root->page) > 0)
@@ -622,7 +626,7 @@ void meta__tree_tidy(struct meta *m, uint32_t shard, const struct meta_key *key,
 	if (hint_holds(m, shard, h, key) && meta__page_used(h->leaf->page) >= META__LEAF_SPARSE)
 		return;
 	walk_again(m, shard, key, 0, &path);
-	if (path.height == 0 || path.at[0].frame->state != FRAME_DIRTY ||
+	if (path.height == 0 || meta__frame_state(path.at[0].frame) != FRAME_DIRTY ||
 	    meta__page_used(path.at[0].frame->page) >= META__LEAF_SPARSE)
 		return;
 	for (; level + 1 < path.height; level++) {

@@ -125,7 +125,7 @@ static void looked_at(struct meta__tx *tx, uint32_t shard, struct meta__frame *l
 {
 	DASSERT(leaf->level == 0);
 	DASSERT(pos < meta__page_count(leaf->page));
-	tx->seek_baddr = leaf->baddr;
+	tx->seek_baddr = meta__frame_baddr(leaf);
 	tx->seek_leaf = leaf;
 	tx->seek_shard = shard;
 	tx->seek_pos = pos;
@@ -362,7 +362,7 @@ void meta__tx_count_path(struct meta *m, const struct meta__path *path, uint32_t
 	for (uint32_t l = level; l < path->height; l++) {
 		struct meta__frame *f = path->at[l].frame;
 
-		if (f->state == FRAME_DIRTY || f->counted == m->cache->plan)
+		if (meta__frame_state(f) == FRAME_DIRTY || f->counted == m->cache->plan)
 			continue;
 		f->counted = m->cache->plan;
 		*(l ? &m->tx->clean.uppers : &m->tx->clean.leaves) += 1;
@@ -401,7 +401,7 @@ static int change_leaf(struct meta *m, uint32_t shard, const struct meta_key *ke
 		leaf->lo = hint->path.lo;
 		leaf->hi = hint->path.hi;
 		leaf->has_hi = hint->path.has_hi;
-		if (hint->leaf->state != FRAME_DIRTY) /* else all of the path is */
+		if (meta__frame_state(hint->leaf) != FRAME_DIRTY) /* else all of the path is */
 			meta__tx_count_path(m, &hint->path, 0);
 	}
 	*out = leaf;

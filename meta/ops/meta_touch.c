@@ -23,7 +23,7 @@ int meta__tx_touch(struct meta *m, uint32_t shard, uint32_t level, uint64_t badd
 	err = meta__tree_walk(m, tx->op, shard, key, level, &path);
 	if (err)
 		return err;
-	ASSERT(path.at[level].frame->baddr == baddr);
+	ASSERT(meta__frame_baddr(path.at[level].frame) == baddr);
 	tx->touch = true;
 	tx->touch_shard = shard;
 	tx->touch_level = level;

@@ -100,7 +100,7 @@ static void set_limits(struct nvme_qpair *qp, const struct nvme_drive *ns, uint3
 	qp->cid_free_count = depth - 1;
 	for (uint32_t i = 0; i < depth - 1; i++) {
 		qp->cid_free[i] = (uint16_t)(depth - 2 - i);
-		qp->slot[i].cid = (uint16_t)i;
+		atomic_init(&qp->slot[i].cid, (uint16_t)i);
 	}
 }
 

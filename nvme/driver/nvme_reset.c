@@ -152,7 +152,8 @@ uint64_t nvme__away_ns(const struct nvme_drive *drive)
 {
 	const struct nvme_reset *r = &drive->reset;
 
-	if (r->away || r->qid || r->trouble_ns == 0 || drive->watch.tick_ns == 0)
+	if (atomic_load_explicit(&r->away, memory_order_relaxed) || r->qid || r->trouble_ns == 0 ||
+	    drive->watch.tick_ns == 0)
 		return UINT64_MAX;
 	return r->trouble_ns + NVME_TICKS * drive->watch.tick_ns;
 }

@@ -515,7 +515,9 @@ static enum nvme_health health(const struct nvme_drive *drive, const struct nvme
 	if (drive->reset.life == NVME_DEAD)
 		return NVME_HEALTH_DEAD;
 	if (drive->reset.life != NVME_LIVE)
-		return drive->reset.away ? NVME_HEALTH_AWAY : NVME_HEALTH_RESETTING;
+		return atomic_load_explicit(&drive->reset.away, memory_order_relaxed)
+			       ? NVME_HEALTH_AWAY
+			       : NVME_HEALTH_RESETTING;
 	return ns->read_only ? NVME_HEALTH_READ_ONLY : NVME_HEALTH_GOOD;
 }
 

@@ -91,7 +91,7 @@ static bool vfio_arm(void *ctrl, uint32_t qid)
 {
 	struct nvme_vfio *v = ctrl;
 
-	if (v->released)
+	if (nvme__vfio_is_released(v))
 		return true; /* nothing more will come */
 	return v->wake_fd[qid] >= 0 &&
 	       nvme__vfio_set_irq(v, VFIO_PCI_MSIX_IRQ_INDEX, qid, v->wake_fd[qid]) == 0;
@@ -104,7 +104,7 @@ static void vfio_disarm(void *ctrl, uint32_t qid)
 
 	if (v->wake_fd[qid] < 0)
 		return;
-	if (!v->released)
+	if (!nvme__vfio_is_released(v))
 		(void)!nvme__vfio_set_irq(v, VFIO_PCI_MSIX_IRQ_INDEX, qid, -1);
 	(void)!read(v->wake_fd[qid], &count, sizeof(count)); /* drained, or it was empty */
 }
@@ -126,7 +126,7 @@ static int vfio_reset(void *ctrl)
 {
 	struct nvme_vfio *v = ctrl;
 
-	if (atomic_load_explicit(&v->released, memory_order_relaxed))
+	if (nvme__vfio_is_released(v))
 		return -ENODEV;
 	return nvme__keeper_ask(&v->keeper);
 }

@@ -112,7 +112,8 @@ struct nvme_vfio {
 	struct nvme_vfio_group *group; /* NULL: in none */
 	struct list link;              /* in its group  */
 	char address[20];
-	_Atomic bool released;
+	_Atomic bool
+		released; /* orders nothing: a late call finds `fd` to be a file that refuses it */
 	struct nvme_keeper keeper; /* resets it */
 
 	char *bar;                 /* as much of BAR 0 as we need, from its start */
@@ -132,6 +133,10 @@ struct nvme_vfio {
 must_check int nvme__vfio_device_open(struct nvme_vfio *v, const struct nvme_pci *pci,
 				      uint32_t qpair_count, const struct nvme_why *why);
 void nvme__vfio_device_release(struct nvme_vfio *v);
+static inline bool nvme__vfio_is_released(const struct nvme_vfio *v)
+{
+	return atomic_load_explicit(&v->released, memory_order_relaxed);
+}
 void nvme__vfio_device_close(struct nvme_vfio *v);
 must_check int nvme__vfio_bus_master(struct nvme_vfio *v, bool on);
 /* Lets interrupt `index`, `vector`, write to the eventfd `fd`; -1: to none. */

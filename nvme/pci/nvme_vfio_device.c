@@ -122,7 +122,7 @@ int nvme__vfio_bus_master(struct nvme_vfio *v, bool on)
 	off_t at = (off_t)v->config_offset + PCI_COMMAND;
 	uint16_t command;
 
-	if (v->released)
+	if (nvme__vfio_is_released(v))
 		return on ? -ENODEV : 0;
 	if (pread(v->fd, &command, sizeof(command), at) != sizeof(command))
 		return -EIO;
@@ -249,10 +249,10 @@ void nvme__vfio_device_release(struct nvme_vfio *v)
 {
 	int nothing;
 
-	if (v->released)
+	if (nvme__vfio_is_released(v))
 		return;
 	(void)!nvme__vfio_bus_master(v, false); /* a device that is gone does not mind */
-	v->released = true;
+	atomic_store_explicit(&v->released, true, memory_order_relaxed);
 	if (v->guard)
 		nvme__guard_trip(v->guard);
 	nothing = eventfd(0, EFD_CLOEXEC);

@@ -430,7 +430,8 @@ bool nvme__vfu_look(struct nvme_vfu_conn *conn)
 int nvme__vfu_ask(struct nvme_vfu_conn *conn, const struct nvme_vfu_call *call)
 {
 	struct nvme_vfu_asked *a = &conn->asked;
-	uint16_t id = (uint16_t)(QUESTION | (a->id + 1u)); /* (3) */
+	uint16_t before = atomic_load_explicit(&a->id, memory_order_relaxed); /* its own */
+	uint16_t id = (uint16_t)(QUESTION | (before + 1u));                   /* (3) */
 	struct vfu_header header = header_of(call, id, VFU_TYPE_COMMAND);
 	int err;
 

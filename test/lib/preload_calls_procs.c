@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -220,14 +221,14 @@ static void on_signal(int number)
 	int fd;
 
 	(void)number;
-	signals++;
+	atomic_fetch_add_explicit(&signals, 1, memory_order_relaxed);
 	/* pread() of an open file, and open() in the middle of another one. */
 	if (pread(signal_fd, bytes, 64, 100) != 64)
-		signals_bad++;
+		atomic_fetch_add_explicit(&signals_bad, 1, memory_order_relaxed);
 	if (calls_has_mount) {
 		fd = get("small");
 		if (fd < 0 || read(fd, bytes, 64) != 64)
-			signals_bad++;
+			atomic_fetch_add_explicit(&signals_bad, 1, memory_order_relaxed);
 		close(fd);
 	}
 	errno = err;
@@ -241,10 +242,13 @@ CASE(signals)
 	int bad = 0;
 
 	signal_fd = get("small");
-	signals = signals_bad = 0;
+	atomic_store_explicit(&signals, 0, memory_order_relaxed);
+	atomic_store_explicit(&signals_bad, 0, memory_order_relaxed);
 	sigaction(SIGALRM, &act, NULL);
 	setitimer(ITIMER_REAL, &often, NULL);
-	for (int i = 0; i < 300000 && (i < 500 || signals < 50); i++) {
+	for (int i = 0;
+	     i < 300000 && (i < 500 || atomic_load_explicit(&signals, memory_order_relaxed) < 50);
+	     i++) {
 		char path[PATH_MAX];
 		int fd;
 
@@ -254,8 +258,8 @@ CASE(signals)
 		close(fd);
 	}
 	setitimer(ITIMER_REAL, &never, NULL);
-	did("interrupted", signals >= 50);
-	did("bad", bad + signals_bad);
+	did("interrupted", atomic_load_explicit(&signals, memory_order_relaxed) >= 50);
+	did("bad", bad + atomic_load_explicit(&signals_bad, memory_order_relaxed));
 	close(signal_fd);
 }
 

@@ -252,6 +252,7 @@ static void *serve(void *arg)
 
 static void start(struct script *s)
 {
+	const uint64_t forgotten = atomic_load_explicit(&s->forgotten, memory_order_relaxed);
 	char why[256] = "";
 	int err = fab_server_create(&s->server, &s->cfg);
 
@@ -259,7 +260,7 @@ static void start(struct script *s)
 	s->core[0] = s->server;
 	for (uint32_t i = 1; i < s->cfg.core_count; i++)
 		ASSERT(fab_server_add(s->server, &s->core[i]) == 0);
-	fab_server_marks(s->server, s->forgotten, s->forgotten);
+	fab_server_marks(s->server, forgotten, forgotten);
 	err = fab_server_listen(s->server, s->address, why);
 	if (err)
 		fprintf(stderr, "script: %s: %s\n", s->address, why);

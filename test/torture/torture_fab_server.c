@@ -19,7 +19,7 @@ enum { ROUNDS = 200, CALLS = 40 };
 
 static struct fab_server *srv;
 static _Atomic bool done, core_done;
-static _Atomic uint32_t pools_mapped;
+static uint32_t pools_mapped; /* control's */
 
 static void wait_for(int fd, int ms)
 {
@@ -33,7 +33,7 @@ static void *control(void *arg)
 	struct fab_control_event events[4];
 
 	(void)arg;
-	while (!core_done || pools_mapped) {
+	while (!atomic_load_explicit(&core_done, memory_order_relaxed) || pools_mapped) {
 		uint32_t n = fab_server_control_step(srv, 1, events, 4);
 
 		for (uint32_t i = 0; i < n; i++) {
@@ -89,7 +89,7 @@ static void *core(void *arg)
 	struct fab_event events[8];
 
 	(void)arg;
-	while (!done || sessions_open) {
+	while (!atomic_load_explicit(&done, memory_order_relaxed) || sessions_open) {
 		uint32_t n = fab_server_poll(srv, 1, events, 8);
 
 		for (uint32_t i = 0; i < n; i++)
@@ -101,7 +101,7 @@ static void *core(void *arg)
 	}
 	/* Control hears of the last one that closed when the core comes back. */
 	ASSERT(fab_server_poll(srv, 1, events, 8) == 0);
-	core_done = true;
+	atomic_store_explicit(&core_done, true, memory_order_relaxed);
 	return NULL;
 }
 
@@ -165,7 +165,7 @@ int main(int argc, char **argv)
 	ASSERT(pthread_create(&threads[1], NULL, core, NULL) == 0);
 	for (int i = 0; i < rounds; i++)
 		visit(fab_server_address(srv, (uint32_t)i % 2));
-	done = true;
+	atomic_store_explicit(&done, true, memory_order_relaxed);
 	fab_server_stop(srv);
 	pthread_join(threads[1], NULL);
 	pthread_join(threads[0], NULL);

@@ -166,8 +166,11 @@ int main(void)
 		ASSERT(preload_slot_publish(fd, file_make()));
 		preload_slot_drop(fd);
 	}
-	ASSERT(seen > 500 && moves > 100);
+	ASSERT(atomic_load_explicit(&seen, memory_order_relaxed) > 500);
+	ASSERT(atomic_load_explicit(&moves, memory_order_relaxed) > 100);
 	printf("ok %llu files were used, %llu given to the kernel, %llu refused\n",
-	       (unsigned long long)seen, (unsigned long long)moves, (unsigned long long)refused);
+	       (unsigned long long)atomic_load_explicit(&seen, memory_order_relaxed),
+	       (unsigned long long)atomic_load_explicit(&moves, memory_order_relaxed),
+	       (unsigned long long)atomic_load_explicit(&refused, memory_order_relaxed));
 	return 0;
 }

@@ -72,8 +72,8 @@ static void *grow(void *arg)
 		memset(g->bytes, (int)(v % 251), grown(v));
 		n = weka_pwrite(c, &g->handle, g->bytes, grown(v), 0);
 		if (n != (int64_t)grown(v))
-			g->err = n < 0 ? (int)n : -EIO;
-		g->at = v;
+			atomic_store_explicit(&g->err, n < 0 ? (int)n : -EIO, memory_order_relaxed);
+		atomic_store_explicit(&g->at, v, memory_order_relaxed);
 	}
 	weka_close(c);
 	return NULL;
@@ -103,6 +103,7 @@ ParameterizedTest(struct way *way, app_again, a_growing_file_is_as_long_as_its_b
 	struct weka_window window;
 	struct weka_read_item item = { 0 };
 	struct weka_attr big, attr;
+	int err;
 	uint32_t rounds = 0;
 	pthread_t thread;
 	uint8_t *bytes = calloc(1, LARGE);
@@ -118,7 +119,7 @@ ParameterizedTest(struct way *way, app_again, a_growing_file_is_as_long_as_its_b
 	for (uint32_t i = 0; i < 2; i++)
 		cr_assert_eq(weka_lease(client, 1 << 20, &small[i]), 0);
 	cr_assert_eq(pthread_create(&thread, NULL, grow, &g), 0);
-	while (rounds < 200 || g.at < 200) {
+	while (rounds < 200 || atomic_load_explicit(&g.at, memory_order_relaxed) < 200) {
 		for (uint32_t i = 0; i < HOGS; i++) {
 			window = (struct weka_window){ lease[i], 0, weka_window_bytes(1, LARGE) };
 			cr_assert_eq(
@@ -137,12 +138,13 @@ ParameterizedTest(struct way *way, app_again, a_growing_file_is_as_long_as_its_b
 		cr_assert_eq(item.status, 0, "%d", item.status);
 		be_one_version(item.data, item.got_bytes);
 		rounds++;
-		if (g.at + 1 == GROWS)
+		if (atomic_load_explicit(&g.at, memory_order_relaxed) + 1 == GROWS)
 			break;
 	}
 	atomic_store(&g.stop, true);
 	pthread_join(thread, NULL);
-	cr_assert_eq(g.err, 0, "%d", g.err);
+	err = atomic_load_explicit(&g.err, memory_order_relaxed);
+	cr_assert_eq(err, 0, "%d", err);
 	for (uint32_t i = 0; i < HOGS; i++)
 		weka_release(client, lease[i]);
 	weka_release(client, small[0]);

@@ -647,11 +647,14 @@ static void *replace(void *arg)
 {
 	struct replacer *r = arg;
 	struct weka_client *c = app_rig_connect(&rig);
+	uint32_t puts = 0;
+	int err;
 
 	while (!atomic_load(&r->stop)) {
-		memset(r->bytes, 'a' + (int)(r->puts % 26), r->size_bytes);
-		r->err = weka_write_file(c, "/torn", r->bytes, r->size_bytes, NULL);
-		r->puts++;
+		memset(r->bytes, 'a' + (int)(puts++ % 26), r->size_bytes);
+		err = weka_write_file(c, "/torn", r->bytes, r->size_bytes, NULL);
+		atomic_store_explicit(&r->err, err, memory_order_relaxed);
+		atomic_store_explicit(&r->puts, puts, memory_order_relaxed);
 	}
 	weka_close(c);
 	return NULL;
@@ -665,6 +668,7 @@ BOTH(a_file_that_is_replaced_while_it_is_read_is_one_or_the_other)
 	struct weka_lease *lease;
 	struct weka_req req = { 0 };
 	pthread_t thread;
+	int err;
 
 	client = app_rig_begin_over(&rig, way->transport);
 	memset(r.bytes, 'z', r.size_bytes);
@@ -672,7 +676,8 @@ BOTH(a_file_that_is_replaced_while_it_is_read_is_one_or_the_other)
 	cr_assert_eq(weka_lease(client, 32 << 20, &lease), 0);
 	window = (struct weka_window){ lease, 0, 32 << 20 };
 	cr_assert_eq(pthread_create(&thread, NULL, replace, &r), 0);
-	while (r.puts < 6 && r.err == 0) {
+	while (atomic_load_explicit(&r.puts, memory_order_relaxed) < 6 &&
+	       atomic_load_explicit(&r.err, memory_order_relaxed) == 0) {
 		const char *got;
 
 		item.ref = weka_ref_path("/torn");
@@ -687,7 +692,8 @@ BOTH(a_file_that_is_replaced_while_it_is_read_is_one_or_the_other)
 	}
 	atomic_store(&r.stop, true);
 	pthread_join(thread, NULL);
-	cr_assert_eq(r.err, 0, "%d", r.err);
+	err = atomic_load_explicit(&r.err, memory_order_relaxed);
+	cr_assert_eq(err, 0, "%d", err);
 	weka_release(client, lease);
 	free(r.bytes);
 	end();

@@ -15,8 +15,10 @@ static void put(uint32_t count)
 	char text[32];
 
 	for (uint32_t i = 0; i < count; i++) {
-		snprintf(text, sizeof(text), "line %u", (unsigned)ring.next);
-		log_ring_put(&ring, 1000 + ring.next, LOG_WARN, text);
+		const uint64_t next = atomic_load_explicit(&ring.next, memory_order_relaxed);
+
+		snprintf(text, sizeof(text), "line %u", (unsigned)next);
+		log_ring_put(&ring, 1000 + next, LOG_WARN, text);
 	}
 }
 
@@ -46,7 +48,7 @@ Test(base_log_ring, old_lines_make_room)
 	cr_assert(log_ring_get(&ring, LOG_RING_LINES + 4, &line));
 	cr_assert(!log_ring_get(&ring, LOG_RING_LINES + 5, &line));
 	cr_assert(!log_ring_get(&ring, UINT64_MAX, &line));
-	cr_assert_eq(ring.dropped, 0);
+	cr_assert_eq(atomic_load_explicit(&ring.dropped, memory_order_relaxed), 0);
 }
 
 Test(base_log_ring, a_long_line_is_cut)
@@ -63,11 +65,12 @@ Test(base_log_ring, a_long_line_is_cut)
 Test(base_log_ring, a_slot_in_use_drops_the_line)
 {
 	put(1);
-	ring.slot[1].stamp = 3; /* somebody is writing line 1 ... */
+	atomic_store_explicit(&ring.slot[1].stamp, 3,
+			      memory_order_relaxed); /* somebody is writing line 1 ... */
 	cr_assert(!log_ring_get(&ring, 1, &line));
-	ring.next = LOG_RING_LINES + 1;
+	atomic_store_explicit(&ring.next, LOG_RING_LINES + 1, memory_order_relaxed);
 	put(1); /* ... and a whole round later still is */
-	cr_assert_eq(ring.dropped, 1);
+	cr_assert_eq(atomic_load_explicit(&ring.dropped, memory_order_relaxed), 1);
 	cr_assert(!log_ring_get(&ring, LOG_RING_LINES + 1, &line));
 }
 

@@ -308,11 +308,11 @@ Test(meta_cache, a_write_to_a_frozen_page_goes_to_a_copy)
 
 	f = meta__cache_new(&d.m, 0, 0, &zero, 5);
 	meta__leaf_insert(f->page, 0, &zero, "old", 3);
-	first = f->baddr;
+	first = meta__frame_baddr(f);
 	cr_assert_eq(meta__cache_dirty(&d.m, f), f);
 	meta__cache_freeze(&d.m);
 	g = meta__cache_dirty(&d.m, f);
-	second = g->baddr;
+	second = meta__frame_baddr(g);
 	cr_assert_neq(g, f);
 	cr_assert_neq(first, second);
 	cr_assert(meta__leaf_replace(g->page, 0, "new", 3));
@@ -329,14 +329,14 @@ Test(meta_cache, a_write_to_a_frozen_page_goes_to_a_copy)
 Test(meta_cache, a_written_page_is_clean_and_gets_a_new_address_when_it_changes)
 {
 	struct meta__frame *f = meta__cache_new(&d.m, 0, 0, &zero, 0);
-	uint64_t first = f->baddr;
+	uint64_t first = meta__frame_baddr(f);
 
 	meta__leaf_insert(f->page, 0, &zero, "x", 1);
 	meta__cache_freeze(&d.m);
 	cr_assert_eq(meta__cache_frozen(&d.m, 0), f);
 	meta__cache_written(&d.m, f);
-	cr_assert_eq(f->state, FRAME_CLEAN);
+	cr_assert_eq(meta__frame_state(f), FRAME_CLEAN);
 	cr_assert_eq(meta__cache_dirty(&d.m, f), f);
-	cr_assert_neq(f->baddr, first);
+	cr_assert_neq(meta__frame_baddr(f), first);
 	cr_assert_eq(d.page[first / META_PAGE_BLOCKS], D_DYING);
 }

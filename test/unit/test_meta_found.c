@@ -115,7 +115,7 @@ Test(meta_found, a_leaf_that_was_split_has_its_old_bytes_still)
 	for (uint64_t i = 1; meta__page_count(f->page) > before; i += 2)
 		put(0, i, "between");
 	put(0, 68, "new");
-	cr_assert(f->state == FRAME_DIRTY && !f->gone);
+	cr_assert(meta__frame_state(f) == FRAME_DIRTY && !meta__frame_gone(f));
 	cr_assert_str_eq(get(0, 68), "new");
 	cr_assert(place(68, &pos) != f);
 	d_end();
@@ -133,9 +133,9 @@ Test(meta_found, a_frozen_page_has_the_value_of_before)
 	f = place(5, &pos);
 	meta__ckpt_want(&d.m);
 	meta__ckpt_turn(&d.m);
-	cr_assert_eq(f->state, FRAME_FROZEN);
+	cr_assert_eq(meta__frame_state(f), FRAME_FROZEN);
 	put(0, 5, "new");
-	cr_assert(f->gone);
+	cr_assert(meta__frame_gone(f));
 	cr_assert_str_eq(get(0, 5), "new");
 	d_end();
 }
@@ -154,7 +154,7 @@ Test(meta_found, a_free_frame_has_the_records_of_its_last_page)
 	cr_assert_eq(d_del(0, chunk(5)), 0);
 	cr_assert_eq(d_del(0, chunk(4)), 0);
 	cr_assert_eq(d.m.shard[0].height, 0);
-	cr_assert_eq(f->state, FRAME_FREE);
+	cr_assert_eq(meta__frame_state(f), FRAME_FREE);
 	/* The bytes of a page whose records were moved, not deleted, are such: */
 	f->page[offsetof(struct meta_page_disk, count)] = (uint8_t)(pos + 1);
 	cr_assert_str_eq(get(0, 5), "");

@@ -152,15 +152,15 @@ Test(meta_named, a_page_that_is_gone_has_the_names_of_before)
 	f = place(5, &pos);
 	meta__ckpt_want(&d.m);
 	meta__ckpt_turn(&d.m);
-	cr_assert_eq(f->state, FRAME_FROZEN);
+	cr_assert_eq(meta__frame_state(f), FRAME_FROZEN);
 	cr_assert_eq(put(0, 5, 7, 58), 0);
-	cr_assert(f->gone);
+	cr_assert(meta__frame_gone(f));
 	cr_assert_eq(seek(0, 5), 58);
 	f = place(5, &pos);
 	memcpy(bytes, f->page, sizeof(bytes));
 	cr_assert_eq(d_del(0, name(4, 1)), 0);
 	cr_assert_eq(d_del(0, name(5, 7)), 0);
-	cr_assert_eq(f->state, FRAME_FREE);
+	cr_assert_eq(meta__frame_state(f), FRAME_FREE);
 	memcpy(f->page, bytes, sizeof(bytes)); /* as if they had been moved to another page */
 	cr_assert_eq(seek(0, 5), NONE);
 	d_end();

@@ -304,7 +304,7 @@ Test(meta_share, no_page_that_a_reader_may_look_at_is_replaced)
 	meta_reader_enter(reader[0]);
 	cr_assert_eq(r.m->cache->nframes, FRAMES);
 	for (uint32_t i = 0; i < FRAMES; i++) {
-		was[i] = f[i].state == FRAME_CLEAN;
+		was[i] = meta__frame_state(&f[i]) == FRAME_CLEAN;
 		memcpy(copy[i], f[i].page, META_PAGE_BYTES);
 	}
 	/* All that the others hold is read, and more cannot be: those stay until the reader leaves.

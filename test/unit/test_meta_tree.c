@@ -261,7 +261,7 @@ Test(meta_tree, touching_moves_a_page_and_keeps_its_records)
 		meta__tx_begin(&d.m, &op);
 		while ((err = meta__tree_walk(&d.m, &op, 0, &key, level, &path)) == META__MISSES)
 			d_again(&op, err);
-		baddr = path.at[level].frame->baddr;
+		baddr = meta__frame_baddr(path.at[level].frame);
 		first = meta__page_first(path.at[level].frame->page);
 		op.keeps.touch.shard = 0;
 		op.keeps.touch.level = level;

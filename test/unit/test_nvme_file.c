@@ -316,7 +316,8 @@ Test(nvme_file, after_a_failed_sync_no_write_and_no_flush_succeeds_again)
 
 	fixture_up_name(&f, name, 8);
 	back = ((struct nvme_soft *)f.drive->ctrl)->back;
-	container_of(back, struct nvme_file_back, back)->sync_failed = true;
+	atomic_store_explicit(&container_of(back, struct nvme_file_back, back)->sync_failed, true,
+			      memory_order_relaxed);
 	io = write_of(&f, 0, 1, 1);
 	cr_assert_eq(fixture_run(&f, &io), -EIO);
 	io = flush_of();

@@ -55,7 +55,7 @@ static void setup_qpair(uint32_t max_blocks, bool sgl)
 	qp.cid_free_count = DEPTH - 1;
 	for (uint32_t i = 0; i < DEPTH - 1; i++) {
 		qp.cid_free[i] = (uint16_t)i;
-		qp.slot[i].cid = (uint16_t)i;
+		atomic_init(&qp.slot[i].cid, (uint16_t)i);
 	}
 	next_sqe = 0;
 }

@@ -353,7 +353,7 @@ Test(nvme_up, no_wake_up_is_lost_when_the_controller_is_on_a_processor_of_its_ow
 	other_drive(shadow);
 	alone.service = NULL;
 	f.qp->ops = &alone;
-	serving = true;
+	atomic_store_explicit(&serving, true, memory_order_relaxed);
 	cr_assert_eq(pthread_create(&thread, NULL, serve, fixture_soft(&f)), 0);
 	for (uint32_t i = 0; i < 30000; i++) {
 		io = read_of(&f, i % 256, 1);
@@ -370,7 +370,7 @@ Test(nvme_up, no_wake_up_is_lost_when_the_controller_is_on_a_processor_of_its_ow
 		for (volatile uint32_t wait = i * 7 % 64; wait > 0; wait--) /* not optimized away */
 			;
 	}
-	serving = false;
+	atomic_store_explicit(&serving, false, memory_order_relaxed);
 	pthread_join(thread, NULL);
 	f.qp->ops = &nvme__soft_ops;
 }

@@ -220,7 +220,7 @@ Test(nvme_vfu_parse, writes_for_a_connection_that_is_gone_are_not_sent_to_the_ne
 	cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, new), 0);
 	cr_assert_eq(setsockopt(old[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)), 0);
 	vfu.conn.fd = old[0];
-	vfu.conn.life = 1;
+	atomic_store_explicit(&vfu.conn.life, 1, memory_order_relaxed);
 	atomic_store(&vfu.conn.broken, false);
 	for (; vfu.regs.write_count < 3; writes++) {
 		cr_assert_lt(writes, 100000);
@@ -228,7 +228,7 @@ Test(nvme_vfu_parse, writes_for_a_connection_that_is_gone_are_not_sent_to_the_ne
 	}
 	close(old[0]);
 	vfu.conn.fd = new[0];
-	vfu.conn.life = 2;
+	atomic_store_explicit(&vfu.conn.life, 2, memory_order_relaxed);
 	nvme__vfu_reg_write(&vfu, 0x24, 4, 77);
 	cr_assert_eq(vfu.regs.write_count, 0);
 	cr_assert_eq(written(new[1], &value), 0x24);
