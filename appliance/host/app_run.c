@@ -32,7 +32,7 @@
  *   R5 -> A5   the store no longer uses it, before drives_gone is set.
  *   R6 -> A6   a core's queue pair of it is the control thread's, before drives_left counts that.
  *   R7 -> A7   what each thread has done is visible to the last of them, which sets `at`.
- *   R1 -> A1   (main.c) the threads' results are stored before `at` is set.
+ *   R1 -> A1   (app_daemon_control.c) the threads' results are stored before `at` is set.
  */
 #define _GNU_SOURCE
 #include "appliance/host/app_run.h"
