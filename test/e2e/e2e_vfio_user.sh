@@ -216,6 +216,35 @@ kill -STOP "$S0" "$S1"
 sleep 0.6
 kill -CONT "$S0" "$S1"
 check "what was acknowledged is there" all_there
+
+# ---- clients that connect while a server takes 2.5 s: it also answers late that their memory is mapped
+
+echo second >"$DIR/w.second"
+check "a file that the second client will read" ctl put "$DIR/w.second" /w.second
+: >"$DIR/daemon.log"
+rm -f "$DIR/enough"
+witness late &
+putter=$!
+sleep 0.3
+kill -STOP "$S0" "$S1"
+ctl cat /w.second >"$DIR/second" 2>"$DIR/second.err" &
+second=$!
+ctl put "$DIR/w.second" /w.third 2>"$DIR/third.err" &
+third=$!
+sleep 0.3
+before=$(grep -c late "$DIR/acknowledged")
+sleep 2.2
+is "no change is acknowledged meanwhile" "$before" "$(grep -c late "$DIR/acknowledged")"
+kill -CONT "$S0" "$S1"
+check "the second client is let in, and reads" wait $second
+check "what it wants" cmp "$DIR/w.second" "$DIR/second"
+check "the third is let in, and writes" wait $third
+is "what it wants" second "$(ctl cat /w.third)"
+touch "$DIR/enough"
+check "the first one's changes go on" wait $putter
+is "no drive was reset, taken for away, or takes no more changes" 0 \
+	"$(lines_of 'read-only\|away\|reset\|started anew\|no more changes')"
+check "what was acknowledged is there" all_there
 check "stop" stop
 
 # ---- a server that stays away: its files fail, the appliance lives; back, it is used again
