@@ -338,7 +338,7 @@ enum meta_set_mask {
 
 /* The position of a listing; zeros: the start.  Stays valid while files come and go. */
 struct meta_cookie {
-	uint64_t part; /* of a directory that is spread; 0: itself, or none of it yet */
+	uint64_t fragment; /* of a directory that is spread; 0: itself, or none of it yet */
 	uint64_t hash;
 	uint64_t uniq;
 	uint64_t dir; /* the directory's number; 0: not given */

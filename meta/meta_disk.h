@@ -63,17 +63,17 @@ struct meta_dir_disk {
 	le64 ctime_ns; /* of the newest change of an entry                    */
 	le64 inode_dir, inode_hash, inode_uniq; /* the handle of its inode    */
 	le64 parent;     /* the number of the parent directory                  */
-	le64 flags;      /* META__DIR_*; 31..16: parts; 63..32: resets          */
+	le64 flags;      /* META__DIR_*; 31..16: fragments; 63..32: resets          */
 	le64 own_bytes;  /* of the files that it counts: the sum of their sizes */
 	le64 own_blocks; /* ... and of their blocks                             */
 };
-#define META__DIR_GOING        1u /* its inode has no link: all in it is being freed      */
-#define META__DIR_PENDING      2u /* its total may differ from the passed-up one          */
-#define META__DIR_SPREAD       4u /* new names go to its parts                            */
-#define META__DIR_MTIME_SET    8u /* spread: mtime_ns is no entry's change              */
-#define META__DIR_FLAGS        15u
-#define META__DIR_PARTS_SHIFT  16u
-#define META__DIR_RESETS_SHIFT 32u
+#define META__DIR_GOING           1u /* its inode has no link: all in it is being freed      */
+#define META__DIR_PENDING         2u /* its total may differ from the passed-up one          */
+#define META__DIR_SPREAD          4u /* new names go to its fragments                            */
+#define META__DIR_MTIME_SET       8u /* spread: mtime_ns is no entry's change              */
+#define META__DIR_FLAGS           15u
+#define META__DIR_FRAGMENTS_SHIFT 16u
+#define META__DIR_RESETS_SHIFT    32u
 
 /* FORMAT.md "Totals record": beside the directory's.  Of whole trees. */
 struct meta_sums_disk {

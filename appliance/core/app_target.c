@@ -77,16 +77,16 @@ void app_attr_out(const struct fab_session *to, const struct meta_attr *in, stru
 	};
 }
 
-/* The client's form: directory 48 and part 16 bits, hash, uniquifier. */
-#define COOKIE_DIR_SHIFT 16u
-#define COOKIE_PART_MASK ((1u << COOKIE_DIR_SHIFT) - 1)
+/* The client's form: directory 48 and fragment 16 bits, hash, uniquifier. */
+#define COOKIE_DIR_SHIFT     16u
+#define COOKIE_FRAGMENT_MASK ((1u << COOKIE_DIR_SHIFT) - 1)
 
 struct meta_cookie app_cookie_in(const uint8_t bytes[FAB_COOKIE_BYTES])
 {
 	le64 w[3];
 
 	memcpy(w, bytes, sizeof(w));
-	return (struct meta_cookie){ .part = le64_get(w[0]) & COOKIE_PART_MASK,
+	return (struct meta_cookie){ .fragment = le64_get(w[0]) & COOKIE_FRAGMENT_MASK,
 				     .hash = le64_get(w[1]),
 				     .uniq = le64_get(w[2]),
 				     .dir = le64_get(w[0]) >> COOKIE_DIR_SHIFT };
@@ -94,10 +94,10 @@ struct meta_cookie app_cookie_in(const uint8_t bytes[FAB_COOKIE_BYTES])
 
 void app_cookie_out(const struct meta_cookie *in, uint8_t bytes[FAB_COOKIE_BYTES])
 {
-	le64 w[3] = { le64_of(in->dir << COOKIE_DIR_SHIFT | in->part), le64_of(in->hash),
+	le64 w[3] = { le64_of(in->dir << COOKIE_DIR_SHIFT | in->fragment), le64_of(in->hash),
 		      le64_of(in->uniq) };
 
-	ASSERT(in->part <= COOKIE_PART_MASK && in->dir >> 48 == 0);
+	ASSERT(in->fragment <= COOKIE_FRAGMENT_MASK && in->dir >> 48 == 0);
 	memcpy(bytes, w, sizeof(w));
 }
 

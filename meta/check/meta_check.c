@@ -98,7 +98,7 @@ static void check_dir(struct meta *m, const struct meta_key *key, const void *va
 	dir_end(m);
 	memset(&c->totals, 0, sizeof(c->totals));
 	c->dir = meta__key_dir(key);
-	c->dirs += !meta__is_part(c->dir);
+	c->dirs += !meta__is_fragment(c->dir);
 	if (meta__key_hash(key) || meta__key_uniq(key) || meta__key_kind(key) ||
 	    meta__key_index(key) || meta__dir_parse(value, len, d) != 0 ||
 	    meta__dir_shard(m, c->dir) != c->shard) {
@@ -109,10 +109,10 @@ static void check_dir(struct meta *m, const struct meta_key *key, const void *va
 	c->in_dir = true;
 	c->dir_names = 0;
 	c->dir_subdirs = 0;
-	meta__check_parts(m);
+	meta__check_fragments(m);
 	if (c->dir == META_ROOT_DIR)
 		c->root_seen = true;
-	else if (!meta__is_part(c->dir))
+	else if (!meta__is_fragment(c->dir))
 		tally_dir(m, &d->inode, c->dir, d->going ? 0 : d->parent, -1, "directory record");
 }
 
@@ -125,8 +125,8 @@ static void check_name(struct meta *m, const struct meta_key *key, const void *v
 	ASSERT(meta__key_class(key) == META__CLASS_NAME);
 	if (meta__name_parse(key, value, len, &n) != 0 || meta__key_kind(key) ||
 	    meta__key_index(key) ||
-	    (meta__is_part(dir) &&
-	     meta__part_of(meta__whole_of(dir), meta__key_hash(key)) != dir) ||
+	    (meta__is_fragment(dir) &&
+	     meta__fragment_of(meta__whole_of(dir), meta__key_hash(key)) != dir) ||
 	    meta__name_hash(m, dir, n.bytes, n.len) != meta__key_hash(key)) {
 		meta__problem(m, "directory %llx: a name is malformed", (unsigned long long)dir);
 		return;

@@ -20,7 +20,7 @@ enum sum {
 	SUM_PENDING,
 	SUM_OWN,
 	SUM_BELOW,
-	SUM_PARTS,
+	SUM_FRAGMENTS,
 	SUMS
 };
 
@@ -84,7 +84,7 @@ void meta__tally_own(struct meta *m, const struct meta__inode *in);
 /* The directory that the walk is in ends here. */
 void meta__totals_end(struct meta *m);
 /* A part, or the parts that a directory says that it has. */
-void meta__check_parts(struct meta *m);
+void meta__check_fragments(struct meta *m);
 void meta__check_totals(struct meta *m, const struct meta_key *key, const void *value,
 			uint32_t len);
 void meta__check_links(struct meta *m, const struct meta_key *key, const void *value, uint32_t len);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * The check's last question: is a name both in a spread directory and in a part of it?
+ * The check's last question: is a name both in a spread directory and in a fragment of it?
  *
  *   the walk       DIR {d}, spread                       --> d is remembered
- *   after it       of each d:  NAME {d, h}, a few a plan --> and is one in the part of h?
+ *   after it       of each d:  NAME {d, h}, a few a plan --> and is one in the fragment of h?
  *
  * Names in the directory itself are older than its spreading (meta_spread.c (2)): at most a few
- * thousand.  So the number of lookups is small, however many names are in its parts.
+ * thousand.  So the number of lookups is small, however many names are in its fragments.
  */
 #include "meta/check/meta_check.h"
 #include "meta/plans/meta_plan.h"

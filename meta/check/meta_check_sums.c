@@ -11,8 +11,8 @@
  *      [test_meta_check:directory_that_is_pending_without_a_record].
  *  (4) Names of files agree with LINKS records, or else with the one directory that counts
  *      [test_meta_check:names_of_a_file_that_has_several].
- *  (5) Directories and their parts agree about each other
- *      [test_meta_spread_store:a_part_that_the_directory_does_not_know_is_wrong].
+ *  (5) Directories and their fragments agree about each other
+ *      [test_meta_spread_store:a_fragment_that_the_directory_does_not_know_is_wrong].
  */
 #include "meta/check/meta_check.h"
 
@@ -129,36 +129,38 @@ void meta__totals_end(struct meta *m)
 		meta__problem(m, "the root directory is pending");
 }
 
-static void tally_part(struct meta *m, uint64_t part, const struct meta_handle *h, int64_t times,
-		       const char *what)
+static void tally_fragment(struct meta *m, uint64_t fragment, const struct meta_handle *h,
+			   int64_t times, const char *what)
 {
-	const uint64_t words[] = { part, meta__whole_of(part), 0, h->dir, h->hash, h->uniq };
+	const uint64_t words[] = {
+		fragment, meta__whole_of(fragment), 0, h->dir, h->hash, h->uniq
+	};
 
-	ASSERT(meta__is_part(part));
+	ASSERT(meta__is_fragment(fragment));
 	ASSERT(times == 1 || times == -1);
-	meta__tally(m, SUM_PARTS, words, 6, times, what);
+	meta__tally(m, SUM_FRAGMENTS, words, 6, times, what);
 }
 
-void meta__check_parts(struct meta *m)
+void meta__check_fragments(struct meta *m)
 {
 	struct meta__checker *c = m->checker;
 	const struct meta__dir *d = &c->dir_says;
 
 	ASSERT(c->in_dir);
-	for (uint32_t i = 0; i < META__PARTS; i++)
-		if (d->parts >> i & 1)
-			tally_part(m, meta__part_at(c->dir, i), &d->inode, 1, "directory");
-	if (meta__is_part(c->dir))
-		tally_part(m, c->dir, &d->inode, -1, "part of a directory");
+	for (uint32_t i = 0; i < META__FRAGMENTS; i++)
+		if (d->fragments >> i & 1)
+			tally_fragment(m, meta__fragment_at(c->dir, i), &d->inode, 1, "directory");
+	if (meta__is_fragment(c->dir))
+		tally_fragment(m, c->dir, &d->inode, -1, "part of a directory");
 	if (c->pass != PASS_SUM)
 		return;
 	if (!meta__dir_fits(c->dir, d))
 		meta__problem(m, "%s %llx is not what it should be",
-			      meta__is_part(c->dir) ? "part of a directory" : "directory",
+			      meta__is_fragment(c->dir) ? "part of a directory" : "directory",
 			      (unsigned long long)c->dir);
 	if (d->spread)
 		meta__duplicate_remember(c, c->dir);
-	if (!meta__is_part(c->dir) && !d->spread && d->resets)
+	if (!meta__is_fragment(c->dir) && !d->spread && d->resets)
 		meta__problem(m, "directory %llx is not spread, and says how often it was set",
 			      (unsigned long long)c->dir);
 }

@@ -132,7 +132,7 @@ static void count_records(struct meta__tx *tx)
 		if (mut->del != tx->existed[i])
 			continue; /* neither more nor fewer of them */
 		if (class == META__CLASS_DIR && meta__key_index(&mut->key) == 0 &&
-		    !meta__is_part(meta__key_dir(&mut->key)))
+		    !meta__is_fragment(meta__key_dir(&mut->key)))
 			meta__tx_shard_of(tx, mut->shard)->dirs += mut->del ? -1 : 1;
 		else if (class == META__CLASS_OBJ && meta__key_kind(&mut->key) == META__KIND_INODE)
 			meta__tx_shard_of(tx, mut->shard)->files += mut->del ? -1 : 1;

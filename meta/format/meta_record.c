@@ -87,7 +87,7 @@ int meta__dir_parse(const void *value, uint32_t value_len, struct meta__dir *out
 		.pending = flags & META__DIR_PENDING,
 		.spread = flags & META__DIR_SPREAD,
 		.mtime_set = flags & META__DIR_MTIME_SET,
-		.parts = (uint32_t)(flags >> META__DIR_PARTS_SHIFT) & 0xffff,
+		.fragments = (uint32_t)(flags >> META__DIR_FRAGMENTS_SHIFT) & 0xffff,
 		.resets = (uint32_t)(flags >> META__DIR_RESETS_SHIFT),
 		.own_bytes = le64_get(d.own_bytes),
 		.own_blocks = le64_get(d.own_blocks),
@@ -98,7 +98,7 @@ int meta__dir_parse(const void *value, uint32_t value_len, struct meta__dir *out
 		return -EIO;
 	if (out->going && out->pending)
 		return -EIO;
-	if (!out->spread && (out->mtime_set || out->parts))
+	if (!out->spread && (out->mtime_set || out->fragments))
 		return -EIO;
 	return (flags & 0xffff) <= META__DIR_FLAGS ? 0 : -EIO;
 }
@@ -111,7 +111,7 @@ void meta__dir_build(const struct meta__dir *in, struct meta_dir_disk *out)
 
 	DASSERT(in->parent != 0); /* (1) */
 	DASSERT(meta__handle_ok(&in->inode));
-	DASSERT(in->spread || (!in->mtime_set && !in->parts));
+	DASSERT(in->spread || (!in->mtime_set && !in->fragments));
 	ASSERT(!(in->going && in->pending));
 	*out = (struct meta_dir_disk){
 		.count = le64_of(in->count),
@@ -122,7 +122,7 @@ void meta__dir_build(const struct meta__dir *in, struct meta_dir_disk *out)
 		.inode_hash = le64_of(in->inode.hash),
 		.inode_uniq = le64_of(in->inode.uniq),
 		.parent = le64_of(in->parent),
-		.flags = le64_of(flags | (uint64_t)in->parts << META__DIR_PARTS_SHIFT |
+		.flags = le64_of(flags | (uint64_t)in->fragments << META__DIR_FRAGMENTS_SHIFT |
 				 (uint64_t)in->resets << META__DIR_RESETS_SHIFT),
 		.own_bytes = le64_of(in->own_bytes),
 		.own_blocks = le64_of(in->own_blocks),

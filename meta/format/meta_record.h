@@ -126,48 +126,49 @@ static inline uint32_t meta__xattr_pieces(uint32_t value_len)
 	return value_len <= META__XATTR_INLINE ? 0 : (uint32_t)div_up(value_len, META__XATTR_PIECE);
 }
 
-/* ---- directories, and their parts (meta_spread.c) -------------------------------- */
+/* ---- directories, and their fragments (meta_spread.c) -------------------------------- */
 
 /* A directory's number has 12 bits of a shard and 36 of a counter.  No counter reaches bit 35: that
- * and the four below are a part's, of which the others say whose. */
-#define META__PARTS        16u
-#define META__PART_SHIFT   31u
-#define META__PART         (1ull << 35)
-#define META__PART_MASK    (META__PART | (uint64_t)(META__PARTS - 1) << META__PART_SHIFT)
+ * and the four below are a fragment's, of which the others say whose. */
+#define META__FRAGMENTS      16u
+#define META__FRAGMENT_SHIFT 31u
+#define META__FRAGMENT       (1ull << 35)
+#define META__FRAGMENT_MASK                                                                        \
+	(META__FRAGMENT | (uint64_t)(META__FRAGMENTS - 1) << META__FRAGMENT_SHIFT)
 #define META__COUNTER_MASK ((1ull << 36) - 1)
 
-static inline bool meta__is_part(uint64_t dir)
+static inline bool meta__is_fragment(uint64_t dir)
 {
-	return (dir & META__PART) != 0;
+	return (dir & META__FRAGMENT) != 0;
 }
 
-/* Returns the directory that it is a part of; else the directory itself. */
+/* Returns the directory whose fragment it is; else the directory itself. */
 static inline uint64_t meta__whole_of(uint64_t dir)
 {
-	return meta__is_part(dir) ? dir & ~META__PART_MASK : dir;
+	return meta__is_fragment(dir) ? dir & ~META__FRAGMENT_MASK : dir;
 }
 
-static inline uint32_t meta__part_index(uint64_t part)
+static inline uint32_t meta__fragment_index(uint64_t fragment)
 {
-	return (uint32_t)(part >> META__PART_SHIFT) & (META__PARTS - 1);
+	return (uint32_t)(fragment >> META__FRAGMENT_SHIFT) & (META__FRAGMENTS - 1);
 }
 
-static inline uint64_t meta__part_at(uint64_t dir, uint32_t index)
+static inline uint64_t meta__fragment_at(uint64_t dir, uint32_t index)
 {
-	return dir | META__PART | (uint64_t)index << META__PART_SHIFT;
+	return dir | META__FRAGMENT | (uint64_t)index << META__FRAGMENT_SHIFT;
 }
 
 /* Where names of this hash are put. */
-static inline uint64_t meta__part_of(uint64_t dir, uint64_t hash)
+static inline uint64_t meta__fragment_of(uint64_t dir, uint64_t hash)
 {
-	return meta__part_at(dir, (uint32_t)(hash >> (META__HASH_BITS - 4)));
+	return meta__fragment_at(dir, (uint32_t)(hash >> (META__HASH_BITS - 4)));
 }
-static_assert(META__PARTS == 1u << 4, "four bits of a number, and of a hash");
+static_assert(META__FRAGMENTS == 1u << 4, "four bits of a number, and of a hash");
 
-/* Its number leaves room for those of parts. */
+/* Its number leaves room for those of fragments. */
 static inline bool meta__may_spread(uint64_t dir)
 {
-	return (dir & META__COUNTER_MASK) < 1ull << META__PART_SHIFT;
+	return (dir & META__COUNTER_MASK) < 1ull << META__FRAGMENT_SHIFT;
 }
 
 struct meta__dir {
@@ -179,18 +180,18 @@ struct meta__dir {
 	int64_t ctime_ns;
 	struct meta_handle inode;
 	uint64_t parent;
-	bool going;      /* with its tree: meta_rmtree.c                 */
-	bool pending;    /* has a total to pass up, perhaps: meta_totals.c */
-	bool spread;     /* new names go to its parts: meta_spread.c       */
-	bool mtime_set;  /* of one that is spread: it was set, not changed by an entry  */
-	uint32_t parts;  /* ... a bit for each that has a record                             */
-	uint32_t resets; /* ... how often mtime was set; of a part: when it changed last     */
+	bool going;         /* with its tree: meta_rmtree.c                 */
+	bool pending;       /* has a total to pass up, perhaps: meta_totals.c */
+	bool spread;        /* new names go to its fragments: meta_spread.c       */
+	bool mtime_set;     /* of one that is spread: it was set, not changed by an entry  */
+	uint32_t fragments; /* ... a bit for each that has a record                             */
+	uint32_t resets; /* ... how often mtime was set; of a fragment: when it changed last     */
 };
 
-/* Could it be the record of the directory, or part, with this number? */
+/* Could it be the record of the directory, or fragment, with this number? */
 static inline bool meta__dir_fits(uint64_t dir, const struct meta__dir *d)
 {
-	if (meta__is_part(dir))
+	if (meta__is_fragment(dir))
 		return !d->spread && d->parent == meta__whole_of(dir);
 	return !d->spread || meta__may_spread(dir);
 }

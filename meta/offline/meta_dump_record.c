@@ -148,7 +148,7 @@ static int say_dir(struct words *w, const void *value, uint32_t len)
 	    (unsigned long long)d.own_blocks);
 	say(w, "%s", d.going ? ", goes with its tree" : d.pending ? ", pending" : "");
 	if (d.spread)
-		say(w, ", spread over parts %04x%s", d.parts, d.mtime_set ? ", mtime set" : "");
+		say(w, ", spread over parts %04x%s", d.fragments, d.mtime_set ? ", mtime set" : "");
 	if (d.resets)
 		say(w, ", resets %u", d.resets);
 	return 0;

@@ -46,7 +46,7 @@ static int one_record(struct meta_raw *r, const struct meta_handle *h, enum meta
 
 /* ---- names ------------------------------------------------------------------------------ */
 
-/* From the first name of the directory, or part, on. */
+/* From the first name of the directory, or fragment, on. */
 static void entries_begin(const struct meta_raw *r, uint64_t dir, struct meta_raw_place *at)
 {
 	const struct meta_key begin = meta__key(dir, 0, META__CLASS_NAME, 0, META__KIND_NONE, 0);
@@ -56,15 +56,15 @@ static void entries_begin(const struct meta_raw *r, uint64_t dir, struct meta_ra
 	at->shard = meta__dir_shard(&r->m, dir);
 }
 
-/* Returns the directory or part to continue with after `dir`; 0: none. */
-static uint64_t next_part(struct meta_raw *r, uint64_t dir)
+/* Returns the directory or fragment to continue with after `dir`; 0: none. */
+static uint64_t next_fragment(struct meta_raw *r, uint64_t dir)
 {
 	const uint64_t whole = meta__whole_of(dir);
-	const uint32_t from = meta__is_part(dir) ? meta__part_index(dir) + 1 : 0;
-	const uint32_t left = meta__raw_parts(r, whole) >> from << from;
+	const uint32_t from = meta__is_fragment(dir) ? meta__fragment_index(dir) + 1 : 0;
+	const uint32_t left = meta__raw_fragments(r, whole) >> from << from;
 
-	ASSERT(from <= META__PARTS);
-	return left ? meta__part_at(whole, (uint32_t)__builtin_ctz(left)) : 0;
+	ASSERT(from <= META__FRAGMENTS);
+	return left ? meta__fragment_at(whole, (uint32_t)__builtin_ctz(left)) : 0;
 }
 
 int meta_raw_entry_next(struct meta_raw *r, uint64_t dir, struct meta_raw_place *at,
@@ -77,13 +77,13 @@ int meta_raw_entry_next(struct meta_raw *r, uint64_t dir, struct meta_raw_place 
 	if (!at->key[0] && !at->key[1] && !at->key[2])
 		entries_begin(r, dir, at);
 	memcpy(key.w, at->key, sizeof(key.w));
-	dir = meta__key_dir(&key); /* or a part of it */
+	dir = meta__key_dir(&key); /* or a fragment of it */
 	for (;;) {
 		struct meta__name n;
 
 		r->doubt = false;
 		if (next_record(r, at, &key, value, &len) || meta__key_dir(&key) != dir) {
-			dir = next_part(r, dir);
+			dir = next_fragment(r, dir);
 			if (!dir)
 				return -ENOENT;
 			entries_begin(r, dir, at);

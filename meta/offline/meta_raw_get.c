@@ -185,7 +185,7 @@ int meta__raw_next(struct meta_raw *r, uint32_t shard, struct meta_key *key, voi
 	}
 }
 
-uint32_t meta__raw_parts(struct meta_raw *r, uint64_t dir)
+uint32_t meta__raw_fragments(struct meta_raw *r, uint64_t dir)
 {
 	const struct meta_key key = meta__dir_key(dir);
 	uint8_t value[META_VALUE_MAX];
@@ -195,12 +195,12 @@ uint32_t meta__raw_parts(struct meta_raw *r, uint64_t dir)
 
 	if (!meta__may_spread(dir))
 		return 0;
-	ASSERT(!meta__is_part(dir));
+	ASSERT(!meta__is_fragment(dir));
 	r->doubt = false;
 	if (meta__raw_get(r, meta__dir_shard(&r->m, dir), &key, value, &len, &way) || r->doubt ||
 	    meta__dir_parse(value, len, &d))
-		return (1u << META__PARTS) - 1;
-	return d.parts;
+		return (1u << META__FRAGMENTS) - 1;
+	return d.fragments;
 }
 
 /* ---- a path --------------------------------------------------------------------------------- */
@@ -213,7 +213,7 @@ void meta__raw_path_begin(struct meta__raw_path *p, const char *path)
 	p->dir = META_ROOT_DIR;
 }
 
-/* Finds a name among all with its hash in a directory or a part. */
+/* Finds a name among all with its hash in a directory or a fragment. */
 static int find_in(struct meta_raw *r, struct meta__raw_path *p, uint64_t dir, uint64_t hash,
 		   const char *name, uint32_t len)
 {
@@ -236,20 +236,20 @@ static int find_in(struct meta_raw *r, struct meta__raw_path *p, uint64_t dir, u
 	}
 }
 
-/* In the directory, else in the part for its hash.  p says where it was, or is not. */
+/* In the directory, else in the fragment for its hash.  p says where it was, or is not. */
 static int find_name(struct meta_raw *r, struct meta__raw_path *p, const char *name, uint32_t len)
 {
 	const uint64_t hash = meta__name_hash(&r->m, p->dir, name, len);
-	const uint64_t part = meta__part_of(p->dir, hash);
+	const uint64_t fragment = meta__fragment_of(p->dir, hash);
 	int err = find_in(r, p, p->dir, hash, name, len), rc;
 	const struct meta_key key = p->key;
 	const uint32_t shard = p->shard;
 
 	ASSERT(len > 0);
-	ASSERT(!meta__is_part(p->dir));
-	if (err == 0 || !(meta__raw_parts(r, p->dir) >> meta__part_index(part) & 1))
+	ASSERT(!meta__is_fragment(p->dir));
+	if (err == 0 || !(meta__raw_fragments(r, p->dir) >> meta__fragment_index(fragment) & 1))
 		return err;
-	rc = find_in(r, p, part, hash, name, len);
+	rc = find_in(r, p, fragment, hash, name, len);
 	if (rc == -ENOENT && err == -EIO) {
 		p->key = key;
 		p->shard = shard;

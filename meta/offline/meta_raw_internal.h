@@ -177,8 +177,8 @@ const void *meta__raw_go(struct meta_raw *r, uint32_t shard, const struct meta_k
 /* value: META_VALUE_MAX bytes.  0, -ENOENT, -EIO: a page on the way is damaged (way says which). */
 must_check int meta__raw_get(struct meta_raw *r, uint32_t shard, const struct meta_key *key,
 			     void *value, uint32_t *value_len, struct meta__raw_way *way);
-/* Parts of a directory that have names, a bit each; all, if its record is lost or in doubt. */
-uint32_t meta__raw_parts(struct meta_raw *r, uint64_t dir);
+/* Fragments of a directory that have names, a bit each; all, if its record is lost or in doubt. */
+uint32_t meta__raw_fragments(struct meta_raw *r, uint64_t dir);
 /* Returns the first record from *key on.  Skips a damaged page, and counts it in *lost. */
 must_check int meta__raw_next(struct meta_raw *r, uint32_t shard, struct meta_key *key, void *value,
 			      uint32_t *value_len, uint64_t *lost);

@@ -74,7 +74,7 @@ static const struct meta__frame *find_name(struct meta *m, uint32_t shard,
 static uint64_t child_of(struct meta *m, uint64_t of, const char *name, uint32_t len)
 {
 	const uint64_t hash = meta__name_hash(m, of, name, len);
-	const uint64_t dir = meta__spread_known(m, of) ? meta__part_of(of, hash) : of;
+	const uint64_t dir = meta__spread_known(m, of) ? meta__fragment_of(of, hash) : of;
 	struct meta_key key = meta__key(dir, hash, META__CLASS_NAME, 0, META__KIND_NONE, 0), at;
 	const void *value;
 	struct meta__name is;
@@ -137,7 +137,7 @@ static void begin_name(struct meta *m, const struct meta_target *t, struct meta_
 		return;
 	hash = meta__name_hash(m, dir, name, (uint32_t)(end - name));
 	if (meta__spread_known(m, dir))
-		dir = meta__part_of(dir, hash);
+		dir = meta__fragment_of(dir, hash);
 	key = meta__key(dir, hash, META__CLASS_NAME, 0, META__KIND_NONE, 0);
 	memcpy(a->key, key.w, sizeof(a->key));
 	a->shard = meta__dir_shard(m, dir);

@@ -60,7 +60,8 @@ int meta__dir_put(struct meta *m, uint64_t dir, const struct meta__dir *in)
 int meta__dir_entry(struct meta *m, uint64_t dir, int names, int subdirs, int64_t wall_ns)
 {
 	struct meta__dir d;
-	int rc = meta__is_part(dir) ? meta__part_get(m, dir, &d) : meta__dir_get(m, dir, &d);
+	int rc =
+		meta__is_fragment(dir) ? meta__fragment_get(m, dir, &d) : meta__dir_get(m, dir, &d);
 
 	DASSERT(names >= -1);
 	DASSERT(names <= 1);

@@ -7,10 +7,10 @@
  *     ^        ^        `-- seen an object: seek NAME 0 of hash 18, over all extents
  *     `--------`-- entries, in the order of {hash, uniq}: that pair is the cookie
  *
- *   d, then those of its parts that have records, one after the other (meta_spread.c)
+ *   d, then those of its fragments that have records, one after the other (meta_spread.c)
  *
- *  (1) A cookie means: all entries up to and including {part, hash, uniq} have been returned.  A
- *      name's record keeps its key as long as the name stays, so an entry that stays is returned
+ *  (1) A cookie means: all entries up to and including {fragment, hash, uniq} have been returned.
+ *      A name's record keeps its key as long as the name stays, so an entry that stays is returned
  *      once.  The cookie also names the directory: another may have its name by the next page
  *      [test_meta_dir:what_stays_is_listed_once_while_others_come_and_go].
  *  (2) Pages of inodes created elsewhere may be missed one by one; after META__LIST_RERUNS a
@@ -32,7 +32,7 @@
 #define META__LIST_MISSES 16u
 #define META__LIST_WAITS  16u /* turns: a shard that is lent comes home in fewer */
 #define META__LIST_STEPS  2048u
-#define META__LEFT_OUT    (1ull << 15) /* in a cookie's part: see (4); clients keep 16 bits */
+#define META__LEFT_OUT    (1ull << 15) /* in a cookie's fragment: see (4); clients keep 16 bits */
 
 /* Appends an entry; false: it does not fit. */
 static bool add_entry(struct meta_op *op, const struct meta__name *n, const struct meta_attr *attr,
@@ -73,10 +73,10 @@ static int entry_attr(struct meta *m, const struct meta__name *n, struct meta_at
 /* Entries gathered by a plan; the operation gets them when nothing was missed. */
 struct listing {
 	uint64_t whole;          /* the directory                     */
-	uint32_t parts;          /* ... those that have records       */
-	uint64_t dir;            /* it, or the part that is listed now */
+	uint32_t fragments;      /* ... those that have records       */
+	uint64_t dir;            /* it, or the fragment that is listed now */
 	uint32_t shard;          /* ... of its names                  */
-	uint64_t part;           /* ... 0: the directory itself, else which part + 1 */
+	uint64_t fragment;       /* ... 0: the directory itself, else which fragment + 1 */
 	struct meta_cookie last; /* all up to here is gathered or passed over */
 	uint32_t entries_max;
 	uint32_t steps_max;
@@ -90,9 +90,9 @@ struct listing {
 
 static struct meta_cookie cookie_at(const struct listing *l, uint64_t hash, uint64_t uniq)
 {
-	const uint64_t part = l->part | (l->left_out ? META__LEFT_OUT : 0);
+	const uint64_t fragment = l->fragment | (l->left_out ? META__LEFT_OUT : 0);
 
-	return (struct meta_cookie){ part, hash, uniq, l->whole };
+	return (struct meta_cookie){ fragment, hash, uniq, l->whole };
 }
 
 /* All up to here is passed over. */
@@ -177,12 +177,12 @@ static int entry_at(struct meta *m, struct meta_op *op, struct listing *l,
 	return 0;
 }
 
-/* Continues with `part`, as in a cookie, from its first name. */
-static void to_part(const struct meta *m, struct listing *l, uint64_t part)
+/* Continues with `fragment`, as in a cookie, from its first name. */
+static void to_fragment(const struct meta *m, struct listing *l, uint64_t fragment)
 {
-	DASSERT(part <= META__PARTS);
-	l->part = part;
-	l->dir = part ? meta__part_at(l->whole, (uint32_t)part - 1) : l->whole;
+	DASSERT(fragment <= META__FRAGMENTS);
+	l->fragment = fragment;
+	l->dir = fragment ? meta__fragment_at(l->whole, (uint32_t)fragment - 1) : l->whole;
 	l->shard = meta__dir_shard(m, l->dir);
 }
 
@@ -212,26 +212,26 @@ static int list_names(struct meta *m, struct meta_op *op, struct listing *l)
 	return 0;
 }
 
-/* Moves to the next part that has a record; false: there are no more parts. */
-static bool next_part(const struct meta *m, struct listing *l)
+/* Moves to the next fragment that has a record; false: there are no more fragments. */
+static bool next_fragment(const struct meta *m, struct listing *l)
 {
-	const struct meta__dir has = { .parts = l->parts };
-	const uint32_t next = meta__part_next(&has, (uint32_t)l->part);
+	const struct meta__dir has = { .fragments = l->fragments };
+	const uint32_t next = meta__fragment_next(&has, (uint32_t)l->fragment);
 
-	if (next == META__PARTS)
+	if (next == META__FRAGMENTS)
 		return false;
-	DASSERT(next + 1 > l->part);
-	to_part(m, l, next + 1);
+	DASSERT(next + 1 > l->fragment);
+	to_fragment(m, l, next + 1);
 	return true;
 }
 
-/* If a page begins where a part does, and misses, the next parts may be just as small and all fit
- * this page: requests their first leaves at once. */
-static void ask_for_parts(struct meta *m, struct listing *l)
+/* If a page begins where a fragment does, and misses, the next fragments may be just as small and
+ * all fit this page: requests their first leaves at once. */
+static void ask_for_fragments(struct meta *m, struct listing *l)
 {
 	struct meta__name n;
 
-	while (next_part(m, l)) {
+	while (next_fragment(m, l)) {
 		struct meta_key key = meta__key(l->dir, 0, META__CLASS_NAME, 0, META__KIND_NONE, 0);
 
 		(void)!name_at(m, l, &key, &n);
@@ -245,9 +245,9 @@ static int list_dir(struct meta *m, struct meta_op *op, struct listing *l)
 
 		if (rc == META__MISSES && !op->cookie.hash && !op->cookie.uniq) {
 			l->misses++;
-			ask_for_parts(m, l);
+			ask_for_fragments(m, l);
 		}
-		if (rc || !l->end || !next_part(m, l))
+		if (rc || !l->end || !next_fragment(m, l))
 			return rc;
 		l->end = false;
 		l->last = cookie_at(l, 0, 0);
@@ -259,16 +259,16 @@ static struct listing listing_of(const struct meta *m, const struct meta_op *op,
 {
 	struct listing l = {
 		.whole = dir,
-		.parts = d->parts,
+		.fragments = d->fragments,
 		.last = op->cookie,
 		.entries_max = op->list_max_entries ? op->list_max_entries : UINT32_MAX,
 		.steps_max = META__LIST_STEPS,
-		.left_out = op->cookie.part & META__LEFT_OUT,
+		.left_out = op->cookie.fragment & META__LEFT_OUT,
 	};
 
 	if (op->reruns >= META__LIST_RERUNS && op->keeps.user.list_steps)
 		l.steps_max = (uint32_t)op->keeps.user.list_steps;
-	to_part(m, &l, op->cookie.part & ~META__LEFT_OUT);
+	to_fragment(m, &l, op->cookie.fragment & ~META__LEFT_OUT);
 	return l;
 }
 
@@ -281,17 +281,17 @@ static int go_on(struct meta_op *op)
 	return META__MISSES;
 }
 
-/* Checks a client's cookie: without part i, it could be another directory's. */
+/* Checks a client's cookie: without fragment i, it could be another directory's. */
 static bool is_cookie(const struct meta_cookie *c, const struct meta__dir *d)
 {
-	const uint64_t part = c->part & ~META__LEFT_OUT;
+	const uint64_t fragment = c->fragment & ~META__LEFT_OUT;
 
-	if (c->hash > META__MASK40 || c->uniq > META__MASK40 || part > META__PARTS)
+	if (c->hash > META__MASK40 || c->uniq > META__MASK40 || fragment > META__FRAGMENTS)
 		return false;
-	return part == 0 || d->parts >> (part - 1) & 1;
+	return fragment == 0 || d->fragments >> (fragment - 1) & 1;
 }
 
-/* A directory whose record is on a missing drive (4) may have any part. */
+/* A directory whose record is on a missing drive (4) may have any fragment. */
 static int dir_of(struct meta *m, uint64_t dir, struct meta__dir *out, bool *away)
 {
 	int rc = meta__dir_get(m, dir, out);
@@ -299,7 +299,7 @@ static int dir_of(struct meta *m, uint64_t dir, struct meta__dir *out, bool *awa
 	*away = rc == -EIO && meta__tx_was_away(m);
 	if (likely(!*away))
 		return rc == -ENOENT ? -EIO : rc; /* inode and record come and go together */
-	*out = (struct meta__dir){ .parts = m->spread_at ? (1u << META__PARTS) - 1 : 0 };
+	*out = (struct meta__dir){ .fragments = m->spread_at ? (1u << META__FRAGMENTS) - 1 : 0 };
 	return 0;
 }
 
@@ -343,7 +343,7 @@ int meta__plan_list(struct meta *m, struct meta_op *op)
 	DASSERT(op->list_used_bytes <= op->list_max_bytes);
 	DASSERT(op->list_count <= l.entries_max);
 	op->cookie = l.last; /* set last, because a rerun starts from the old value */
-	op->cookie.part |= l.left_out ? META__LEFT_OUT : 0;
+	op->cookie.fragment |= l.left_out ? META__LEFT_OUT : 0;
 	op->list_end = l.end && !l.left_out;
 	return op->list_count || l.end ? 0 : go_on(op);
 }

@@ -21,7 +21,7 @@ int meta__plan_mkdir(struct meta *m, struct meta_op *op)
 		return rc;
 	meta__inode_new(m, op, &at, META_TYPE_DIR, 0755, &in);
 	in.child = meta__tx_dir(m, at.shard);
-	if (meta__is_part(in.child))
+	if (meta__is_fragment(in.child))
 		return -ENOSPC;            /* the shard has given 2^35 of them: there are no more */
 	DASSERT(in.child > META_ROOT_DIR); /* meta_dir.c (3) */
 	DASSERT(in.child <= META__MASK48);
@@ -60,7 +60,7 @@ int meta__dir_free(struct meta *m, const struct meta__name *is, int64_t wall_ns)
 		return rc == -ENOENT ? -EIO : rc;
 	if (rc == 0 && d.count)
 		return -ENOTEMPTY;
-	if (rc == 0 && d.parts)
+	if (rc == 0 && d.fragments)
 		return meta__tree_detach(m, is, wall_ns);
 	if (rc == 0)
 		rc = meta__totals_leave(m, is->child, &d);

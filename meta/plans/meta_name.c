@@ -12,7 +12,7 @@
  *
  * Two names with one hash are two NAME records whose keys differ in the uniquifier: a lookup
  * compares all of them, and meets no object with that hash (its class is higher).  In a spread
- * directory it looks in the part for that hash, and in the directory itself (meta_spread.c).
+ * directory it looks in the fragment for that hash, and in the directory itself (meta_spread.c).
  */
 #include "meta/plans/meta_plan.h"
 
@@ -67,26 +67,26 @@ int meta__name_in(struct meta *m, uint64_t dir, struct meta__at *at)
 }
 
 /* The directory itself has no such name.  It is not remembered as spread: reads whether it is, and
- * then looks in the part for the hash. */
-static int look_in_part(struct meta *m, struct meta__at *at)
+ * then looks in the fragment for the hash. */
+static int look_in_fragment(struct meta *m, struct meta__at *at)
 {
 	int rc = meta__is_spread(m, at->dir);
 
 	DASSERT(!at->found);
-	DASSERT(!meta__is_part(at->dir));
-	return rc <= 0 ? rc : meta__name_in(m, meta__part_of(at->dir, at->hash), at);
+	DASSERT(!meta__is_fragment(at->dir));
+	return rc <= 0 ? rc : meta__name_in(m, meta__fragment_of(at->dir, at->hash), at);
 }
 
-/* The part for the hash has no such name: looks in the directory itself, unless it is remembered
- * that the directory has no name of this hash. */
+/* The fragment for the hash has no such name: looks in the directory itself, unless it is
+ * remembered that the directory has no name of this hash. */
 static int look_in_whole(struct meta *m, struct meta__at *at)
 {
-	const uint64_t part = at->dir, whole = meta__whole_of(part);
+	const uint64_t fragment = at->dir, whole = meta__whole_of(fragment);
 	uint64_t seq;
 	int rc;
 
 	DASSERT(!at->found);
-	DASSERT(meta__is_part(at->dir));
+	DASSERT(meta__is_fragment(at->dir));
 	if (meta__home_lacks(m, whole, at->hash, &seq)) {
 		meta__tx_saw(m, seq);
 		return 0;
@@ -95,8 +95,8 @@ static int look_in_whole(struct meta *m, struct meta__at *at)
 	if (rc || at->found)
 		return rc;
 	meta__home_note(m, whole, at->hash);
-	at->dir = part;
-	at->shard = meta__dir_shard(m, part);
+	at->dir = fragment;
+	at->shard = meta__dir_shard(m, fragment);
 	return 0;
 }
 
@@ -112,10 +112,10 @@ int meta__lookup(struct meta *m, uint64_t dir, const char *name, uint32_t len, s
 	at->len = len;
 	at->hash = meta__name_hash(m, dir, name, len);
 	at->found = false;
-	rc = meta__name_in(m, known ? meta__part_of(dir, at->hash) : dir, at);
+	rc = meta__name_in(m, known ? meta__fragment_of(dir, at->hash) : dir, at);
 	if (rc || at->found)
 		return rc;
-	return known ? look_in_whole(m, at) : look_in_part(m, at);
+	return known ? look_in_whole(m, at) : look_in_fragment(m, at);
 }
 
 static struct meta_key name_key(const struct meta__at *at)
@@ -353,7 +353,7 @@ int meta__walk(struct meta *m, const struct meta_target *t, uint32_t which, bool
 		return -ENOENT;
 	if (t->path_len > META_PATH_MAX)
 		return -ENAMETOOLONG;
-	if (w.dir > META__MASK48 || meta__is_part(w.dir))
+	if (w.dir > META__MASK48 || meta__is_fragment(w.dir))
 		return -ENOENT;
 	if (*w.p == '/')
 		w.dir = root;

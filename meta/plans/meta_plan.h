@@ -93,10 +93,10 @@ must_check int meta__walk(struct meta *m, const struct meta_target *t, uint32_t 
 /* Climbs from a directory to `root`.  -ENOENT: it is not below it; -EACCES: it is, but the user may
  * not descend to it. */
 must_check int meta__climb(struct meta *m, uint64_t dir, uint64_t root);
-/* at->name, of at->hash, in the directory itself, or in a part, and nowhere else. */
+/* at->name, of at->hash, in the directory itself, or in a fragment, and nowhere else. */
 must_check int meta__name_in(struct meta *m, uint64_t dir, struct meta__at *at);
-/* Finds the next name from *key on in the directory or part.  1: `at` is it; 0: continue at *key;
- * -ENOENT: no more. */
+/* Finds the next name from *key on in the directory or fragment.  1: `at` is it; 0: continue at
+ * *key; -ENOENT: no more. */
 must_check int meta__entry_next(struct meta *m, uint64_t dir, struct meta_key *key,
 				struct meta__at *at);
 /* Looks up `name` in at->dir; sets all of *at but last and slash. */
@@ -193,7 +193,7 @@ static inline bool meta__spread_known(const struct meta *m, uint64_t dir)
 	return m->spread[meta__spread_place(dir)] == dir;
 }
 
-/* The part, or directory, where this name would be put, as far as is known without looking. */
+/* The fragment, or directory, where this name would be put, as far as is known without looking. */
 uint64_t meta__names_in(const struct meta *m, uint64_t dir, const char *name, uint64_t len);
 /* Returns 1: spread; 0: not, or no such directory. */
 must_check int meta__is_spread(struct meta *m, uint64_t dir);
@@ -203,12 +203,12 @@ must_check bool meta__home_lacks(const struct meta *m, uint64_t dir, uint64_t ha
 void meta__home_note(struct meta *m, uint64_t dir, uint64_t hash);
 /* One more name is in it: does it become spread? */
 void meta__spread_grown(const struct meta *m, uint64_t dir, struct meta__dir *d);
-/* A part, in which a name comes, goes or changes; made with its first. */
-must_check int meta__part_get(struct meta *m, uint64_t part, struct meta__dir *out);
-/* Like meta__dir_get(), plus its parts' counts and times. */
+/* A fragment, in which a name comes, goes or changes; made with its first. */
+must_check int meta__fragment_get(struct meta *m, uint64_t fragment, struct meta__dir *out);
+/* Like meta__dir_get(), plus its fragments' counts and times. */
 must_check int meta__dir_whole(struct meta *m, uint64_t dir, struct meta__dir *out);
-/* Returns the next part that has a record, from `from` on; META__PARTS: no more. */
-uint32_t meta__part_next(const struct meta__dir *d, uint32_t from);
+/* Returns the next fragment that has a record, from `from` on; META__FRAGMENTS: no more. */
+uint32_t meta__fragment_next(const struct meta__dir *d, uint32_t from);
 
 /* ---- meta_read.c, meta_write.c -------------------------------------------------------- */
 

@@ -23,8 +23,8 @@
  *  (3) A directory below a GOING one is unchanged until it is processed: a client that knows its
  *      number can still reach it, and its new files there are removed with it
  *      [test_meta_rmtree:what_is_made_below_by_number_goes_with_it].
- *  (4) The parts of a spread directory go first, one after the other: GOING, emptied, the record
- *      [test_meta_spread:a_tree_goes_with_the_parts_of_all_that_is_in_it].
+ *  (4) The fragments of a spread directory go first, one by one: GOING, emptied, the record removed
+ *      [test_meta_spread:a_tree_goes_with_the_fragments_of_all_that_is_in_it].
  *  (5) A step wants at most RECORDS_ENOUGH records, those of one entry more, and the sums owed to
  *      directories.
  */
@@ -32,7 +32,8 @@
 
 #define STEPS_MAX      256u /* records that a step looks at: objects whose names have gone before */
 #define RECORDS_ENOUGH 6u
-#define RECORDS_OWED   7u /* its own, of a part and the whole; two that count a file from now on */
+#define RECORDS_OWED                                                                               \
+	7u /* its own, of a fragment and the whole; two that count a file from now on */
 
 /* One entry: name, inode, orphan; its tail; its extents and their zones; its attributes. */
 static_assert(RECORDS_ENOUGH + 3 + META__TAIL_PIECES + META__FREE_BUDGET + META__XATTR_FREE +
@@ -185,7 +186,7 @@ static int entries_free(struct meta *m, uint64_t dir, int64_t wall_ns, uint64_t 
 	return miss;
 }
 
-/* Entries of one of those that it is: itself, or a part. */
+/* Entries of one of those that it is: itself, or a fragment. */
 static int step_in(struct meta *m, uint64_t dir, struct meta__dir *d, int64_t wall_ns,
 		   uint64_t *from, bool *end)
 {
@@ -217,42 +218,42 @@ static int records_del(struct meta *m, uint64_t dir)
 	return rc ? rc : miss;
 }
 
-/* Marks the part GOING, in a step of its own, as the tree is; when it is empty, removes its record
- * from `whole`. */
-static int part_step(struct meta *m, uint64_t dir, struct meta__dir *whole, uint32_t index,
-		     uint64_t *from)
+/* Marks the fragment GOING, in a step of its own, as the tree is; when it is empty, removes its
+ * record from `whole`. */
+static int fragment_step(struct meta *m, uint64_t dir, struct meta__dir *whole, uint32_t index,
+			 uint64_t *from)
 {
-	const uint64_t part = meta__part_at(dir, index);
+	const uint64_t fragment = meta__fragment_at(dir, index);
 	struct meta__dir d;
 	bool end = false;
-	int rc = meta__dir_load(m, part, &d), miss = 0;
+	int rc = meta__dir_load(m, fragment, &d), miss = 0;
 
-	DASSERT(index < META__PARTS); /* (4) */
+	DASSERT(index < META__FRAGMENTS); /* (4) */
 	DASSERT(whole->going);
 	if (rc == -ENOENT) {
-		const struct meta_key key = meta__dir_key(part);
+		const struct meta_key key = meta__dir_key(fragment);
 
-		return meta__bad_record(m, "directory", meta__dir_shard(m, part), &key);
+		return meta__bad_record(m, "directory", meta__dir_shard(m, fragment), &key);
 	}
 	if (rc)
 		return rc;
 	if (!d.going) {
 		*from = 0;
-		rc = meta__totals_leave(m, part, &d);
+		rc = meta__totals_leave(m, fragment, &d);
 		d.going = true;
 		if (meta__stop(rc, &miss))
 			return rc;
-		rc = meta__dir_put(m, part, &d);
+		rc = meta__dir_put(m, fragment, &d);
 		return rc ? rc : miss;
 	}
-	rc = step_in(m, part, &d, whole->ctime_ns, from, &end);
+	rc = step_in(m, fragment, &d, whole->ctime_ns, from, &end);
 	if (rc || !end)
 		return rc;
 	*from = 0;
-	rc = records_del(m, part);
+	rc = records_del(m, fragment);
 	if (meta__stop(rc, &miss))
 		return rc;
-	whole->parts &= ~(1u << index);
+	whole->fragments &= ~(1u << index);
 	rc = meta__dir_put(m, dir, whole);
 	return rc ? rc : miss;
 }
@@ -270,8 +271,8 @@ int meta__rmtree_step(struct meta *m, struct meta__inode *in, uint64_t *from)
 		return meta__bad_record(m, "directory", meta__dir_shard(m, in->child), &key);
 	if (rc)
 		return rc;
-	if (d.parts)
-		return part_step(m, in->child, &d, meta__part_next(&d, 0), from);
+	if (d.fragments)
+		return fragment_step(m, in->child, &d, meta__fragment_next(&d, 0), from);
 	rc = step_in(m, in->child, &d, d.ctime_ns, from, &end);
 	if (rc || !end)
 		return rc;

@@ -2,7 +2,7 @@
 /*
  * Directories that are spread over shards: a huge one is changed and read in many of them.
  *
- *   DIR {d}        count 4096, spread, parts 0 and 7 ---.   shard hash(d)
+ *   DIR {d}        count 4096, spread, fragments 0, 7 --.   shard hash(d)
  *   NAME {d, h}    older names                          |
  *                                                       |
  *   DIR {d.0}      count 911, parent d <----------------+   shard hash(d.0)
@@ -11,31 +11,32 @@
  *   DIR {d.7}      count 870, parent d <----------------'   shard hash(d.7)
  *   NAME {d.7, h}  of hashes that begin with 7
  *
- * A part is a directory that clients do not see: it has a number, and so a shard, a record, a
+ * A fragment is a directory that clients do not see: it has a number, and so a shard, a record, a
  * count, and totals, which it passes up to d like a directory in d.  Objects created in it have its
  * number in their handles, and a directory there has it as its parent.  So trees, listings, names
- * of damaged files and sums need to know little of parts.
+ * of damaged files and sums need to know little of fragments.
  *
- *  (1) A name's hash selects its part, and d's number gives a part's number: nothing has
- *      to be read for it.  d's record says which parts have a record; a part gets it with its first
- *      name [test_meta_spread:names_go_to_the_parts_for_their_hashes_from_a_number_on].
+ *  (1) A name's hash selects its fragment, and d's number gives a fragment's number: nothing has
+ *      to be read for it.  d's record says which fragments have a record; a fragment gets it with
+ *      its first name
+ *      [test_meta_spread:names_go_to_the_fragments_for_their_hashes_from_a_number_on].
  *  (2) Spread is for ever, and nothing is moved: a name stays where it was put.  A lookup that does
  *      not find it there looks in the other place.  So a directory once seen to be spread may be
  *      remembered, and never needs to be checked again
- *      [test_meta_spread:names_move_between_the_directory_and_its_parts].
- *  (3) The directory is d: inode, rights, parent.  No part has a name or an inode (its record has
- *      d's), none can be named by its number, and ".." of an entry in a part is d
- *      [test_meta_spread:no_part_is_named_by_its_number].
- *  (4) count, mtime and ctime of the whole are added up for a stat: d's and its parts'.
- *      mtime may be set: parts that have not changed since, by their `resets`, do not count
+ *      [test_meta_spread:names_move_between_the_directory_and_its_fragments].
+ *  (3) The directory is d: inode, rights, parent.  No fragment has a name or an inode (its record
+ *      has d's), none can be named by its number, and ".." of an entry in a fragment is d
+ *      [test_meta_spread:no_fragment_is_named_by_its_number].
+ *  (4) count, mtime and ctime of the whole are added up for a stat: d's and its fragments'.
+ *      mtime may be set: fragments that have not changed since, by their `resets`, do not count
  *      [test_meta_spread:mtime_is_that_of_the_last_change_or_as_set].
- *  (5) A plan that makes a name in a part must know that it is not in d, which never gets new ones
- *      (2).  So the hashes that d lacks are remembered, too, leaf by leaf as they are read, in as
- *      many bits as a few thousand names need; and their log sequence, which a plan that relies
+ *  (5) A plan that makes a name in a fragment must know that it is not in d, which never gets new
+ *      ones (2).  So the hashes that d lacks are remembered, too, leaf by leaf as they are read, in
+ *      as many bits as a few thousand names need; and their log sequence, which a plan that relies
  *      upon them has seen
  *      [test_meta_spread_store:who_knows_that_it_is_not_there_has_seen_what_took_it_away].
- *  (6) An empty spread directory is freed like a tree (meta_rmtree.c): its parts in the background
- *      [test_meta_spread:an_empty_one_is_removed_with_its_parts].
+ *  (6) An empty spread directory is freed like a tree (meta_rmtree.c): its fragments in the
+ *      background [test_meta_spread:an_empty_one_is_removed_with_its_fragments].
  */
 #include "meta/format/meta_page.h"
 #include "meta/plans/meta_plan.h"
@@ -54,7 +55,7 @@ uint64_t meta__names_in(const struct meta *m, uint64_t dir, const char *name, ui
 {
 	if (!meta__spread_known(m, dir) || len > META_NAME_MAX)
 		return dir;
-	return meta__part_of(dir, meta__name_hash(m, dir, name, (uint32_t)len));
+	return meta__fragment_of(dir, meta__name_hash(m, dir, name, (uint32_t)len));
 }
 
 /* ---- names that were there before: (5) ------------------------------------------------- */
@@ -85,7 +86,7 @@ bool meta__home_lacks(const struct meta *m, uint64_t dir, uint64_t hash, uint64_
 {
 	const struct meta__home *h = home_at(m, dir);
 
-	DASSERT(!meta__is_part(dir));
+	DASSERT(!meta__is_fragment(dir));
 	DASSERT(hash <= META__MASK40);
 	*seq = h->seq;
 	return h->dir == dir && bit_of(h->seen, hash >> HOME_SEEN_SHIFT) &&
@@ -111,7 +112,7 @@ void meta__home_note(struct meta *m, uint64_t dir, uint64_t hash)
 	struct meta__leaf_seen l;
 	uint64_t from, to;
 
-	DASSERT(!meta__is_part(dir));
+	DASSERT(!meta__is_fragment(dir));
 	DASSERT(hash <= META__MASK40);
 	if (h->dir != dir) {
 		if (h->dir && h->others++ < OTHERS_MAX)
@@ -149,54 +150,54 @@ int meta__is_spread(struct meta *m, uint64_t dir)
 void meta__spread_grown(const struct meta *m, uint64_t dir, struct meta__dir *d)
 {
 	DASSERT(d->count > 0);
-	if (m->spread_at && d->count >= m->spread_at && !meta__is_part(dir) &&
+	if (m->spread_at && d->count >= m->spread_at && !meta__is_fragment(dir) &&
 	    meta__may_spread(dir))
 		d->spread = true;
 }
 
-static int part_missing(struct meta *m, uint64_t part)
+static int fragment_missing(struct meta *m, uint64_t fragment)
 {
-	const struct meta_key key = meta__dir_key(part);
+	const struct meta_key key = meta__dir_key(fragment);
 
-	DASSERT(meta__is_part(part));
-	return meta__bad_record(m, "part of a directory", meta__dir_shard(m, part), &key);
+	DASSERT(meta__is_fragment(fragment));
+	return meta__bad_record(m, "part of a directory", meta__dir_shard(m, fragment), &key);
 }
 
-int meta__part_get(struct meta *m, uint64_t part, struct meta__dir *out)
+int meta__fragment_get(struct meta *m, uint64_t fragment, struct meta__dir *out)
 {
-	const uint64_t dir = meta__whole_of(part);
-	const uint32_t bit = 1u << meta__part_index(part);
+	const uint64_t dir = meta__whole_of(fragment);
+	const uint32_t bit = 1u << meta__fragment_index(fragment);
 	struct meta__dir whole;
 	int rc = meta__dir_get(m, dir, &whole), miss = 0;
 	bool there;
 
-	DASSERT(meta__is_part(part)); /* (1) */
-	DASSERT(meta__part_index(part) < META__PARTS);
+	DASSERT(meta__is_fragment(fragment)); /* (1) */
+	DASSERT(meta__fragment_index(fragment) < META__FRAGMENTS);
 	if (meta__stop(rc, &miss))
 		return rc;
-	rc = meta__dir_get(m, part, out);
+	rc = meta__dir_get(m, fragment, out);
 	there = rc == 0;
 	if (rc != -ENOENT && meta__stop(rc, &miss))
 		return rc;
 	if (miss)
 		return miss;
-	if (!whole.spread || there != !!(whole.parts & bit))
-		return part_missing(m, part);
+	if (!whole.spread || there != !!(whole.fragments & bit))
+		return fragment_missing(m, fragment);
 	if (there) {
 		out->resets = whole.resets; /* (4) */
 		return 0;
 	}
 	*out = (struct meta__dir){ .inode = whole.inode, .parent = dir, .resets = whole.resets };
-	whole.parts |= bit;
+	whole.fragments |= bit;
 	return meta__dir_put(m, dir, &whole);
 }
 
-uint32_t meta__part_next(const struct meta__dir *d, uint32_t from)
+uint32_t meta__fragment_next(const struct meta__dir *d, uint32_t from)
 {
-	const uint32_t left = from < META__PARTS ? d->parts >> from << from : 0;
+	const uint32_t left = from < META__FRAGMENTS ? d->fragments >> from << from : 0;
 
-	DASSERT(d->parts < 1u << META__PARTS);
-	return left ? (uint32_t)__builtin_ctz(left) : META__PARTS;
+	DASSERT(d->fragments < 1u << META__FRAGMENTS);
+	return left ? (uint32_t)__builtin_ctz(left) : META__FRAGMENTS;
 }
 
 int meta__dir_whole(struct meta *m, uint64_t dir, struct meta__dir *out)
@@ -207,24 +208,25 @@ int meta__dir_whole(struct meta *m, uint64_t dir, struct meta__dir *out)
 	if (rc)
 		return rc;
 	counts = !out->mtime_set;
-	for (uint32_t i = meta__part_next(out, 0); i < META__PARTS;
-	     i = meta__part_next(out, i + 1)) {
-		struct meta__dir part;
+	for (uint32_t i = meta__fragment_next(out, 0); i < META__FRAGMENTS;
+	     i = meta__fragment_next(out, i + 1)) {
+		struct meta__dir fragment;
 
-		rc = meta__dir_load(m, meta__part_at(dir, i), &part);
+		rc = meta__dir_load(m, meta__fragment_at(dir, i), &fragment);
 		if (rc == -ENOENT)
-			return part_missing(m, meta__part_at(dir, i));
+			return fragment_missing(m, meta__fragment_at(dir, i));
 		if (meta__stop(rc, &miss))
 			return rc;
 		if (rc)
 			continue;
-		out->count += part.count;
-		out->subdirs += part.subdirs;
-		out->ctime_ns = part.ctime_ns > out->ctime_ns ? part.ctime_ns : out->ctime_ns;
-		if (part.resets != out->resets) /* (4) */
+		out->count += fragment.count;
+		out->subdirs += fragment.subdirs;
+		out->ctime_ns =
+			fragment.ctime_ns > out->ctime_ns ? fragment.ctime_ns : out->ctime_ns;
+		if (fragment.resets != out->resets) /* (4) */
 			continue;
-		if (!counts || part.mtime_ns > out->mtime_ns)
-			out->mtime_ns = part.mtime_ns;
+		if (!counts || fragment.mtime_ns > out->mtime_ns)
+			out->mtime_ns = fragment.mtime_ns;
 		counts = true;
 	}
 	return miss;

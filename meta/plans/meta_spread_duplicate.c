@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
  * A plan of the check (meta_check_duplicate.c): finds one of some names of a spread directory that
- * is also in a part.  Separate from the check, which planning does not need.
+ * is also in a fragment.  Separate from the check, which planning does not need.
  */
 #include "meta/plans/meta_plan.h"
 
@@ -10,7 +10,7 @@
 
 #define DUPLICATE_LOOKS 32u /* records of a plan */
 
-/* Looks for a name of the directory that is in one of its parts, too: keeps.duplicate. */
+/* Looks for a name of the directory that is in one of its fragments, too: keeps.duplicate. */
 int meta__plan_duplicate(struct meta *m, struct meta_op *op)
 {
 	const uint64_t dir = op->keeps.duplicate.dir;
@@ -29,7 +29,7 @@ int meta__plan_duplicate(struct meta *m, struct meta_op *op)
 		at = (struct meta__at){ .name = home.is.bytes,
 					.len = home.is.len,
 					.hash = home.hash };
-		rc = rc ? meta__name_in(m, meta__part_of(dir, home.hash), &at) : 0;
+		rc = rc ? meta__name_in(m, meta__fragment_of(dir, home.hash), &at) : 0;
 		if (rc)
 			return rc;
 		if (at.found) {

@@ -173,14 +173,14 @@ static void span_hash(struct rot_item *it, const struct meta_raw *r, uint64_t di
 static void span_dir(struct rot_item *it, struct meta_raw *r, uint64_t dir)
 {
 	struct meta__raw_path p;
-	const uint32_t parts = meta__raw_parts(r, dir);
+	const uint32_t parts = meta__raw_fragments(r, dir);
 	struct model_node *n;
 	const char *name;
 
-	for (uint32_t i = 0; i <= META__PARTS; i++) {
-		const uint64_t in = i < META__PARTS ? meta__part_at(dir, i) : dir;
+	for (uint32_t i = 0; i <= META__FRAGMENTS; i++) {
+		const uint64_t in = i < META__FRAGMENTS ? meta__fragment_at(dir, i) : dir;
 
-		if (i == META__PARTS || parts >> i & 1)
+		if (i == META__FRAGMENTS || parts >> i & 1)
 			span(it, meta__dir_shard(&r->m, in), meta__dir_key(in),
 			     meta__key(in, META__MASK40, (enum meta__class)255, META__MASK40,
 				       (enum meta__kind)255, META__MASK48));
@@ -212,7 +212,7 @@ static void resolve(struct rot_item *it, struct meta_raw *r)
 	while (meta__raw_path_next(r, &p) == 1) {
 		span(it, meta__dir_shard(&r->m, dir), meta__dir_key(dir), meta__dir_key(dir));
 		span_hash(it, r, meta__key_dir(&p.key), meta__key_hash(&p.key));
-		if (meta__is_part(meta__key_dir(&p.key))) /* it is looked for here first */
+		if (meta__is_fragment(meta__key_dir(&p.key))) /* it is looked for here first */
 			span_hash(it, r, dir, meta__key_hash(&p.key));
 		it->handle = p.name.handle;
 		span_object(it, r, &it->handle);

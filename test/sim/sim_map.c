@@ -250,7 +250,8 @@ static void span_name(struct sim_map_file *f, struct meta *m, uint64_t dir, cons
 	ASSERT(meta__lookup(m, dir, name, (uint32_t)length, &at) == 0 && at.found);
 	span_hash(f, m, true, at.dir, at.hash);
 	if (meta__spread_known(m, dir)) /* what is so looks in both */
-		span_hash(f, m, false, meta__is_part(at.dir) ? dir : meta__part_of(dir, at.hash),
+		span_hash(f, m, false,
+			  meta__is_fragment(at.dir) ? dir : meta__fragment_of(dir, at.hash),
 			  at.hash);
 	span_add(f, false, meta__dir_shard(m, dir), meta__dir_key(dir), meta__dir_key(dir));
 }

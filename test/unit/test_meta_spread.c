@@ -45,7 +45,7 @@ static void fill(const char *dir, uint32_t from, uint32_t to)
 		cr_assert_eq(sh_put(w, path_of(dir, i), META_EXCL, "1234567", i % 7), 0);
 }
 
-/* Returns the directory or part that has the name. */
+/* Returns the directory or fragment that has the name. */
 static uint64_t stands_in(uint64_t dir, const char *name)
 {
 	struct meta_op op = { .type = META_OP_STAT };
@@ -79,9 +79,9 @@ static struct meta__dir record_of(uint64_t dir)
 	return d;
 }
 
-Test(meta_spread, names_go_to_the_parts_for_their_hashes_from_a_number_on)
+Test(meta_spread, names_go_to_the_fragments_for_their_hashes_from_a_number_on)
 {
-	uint64_t shards = 0, parts = 0;
+	uint64_t shards = 0, fragments = 0;
 	char name[16];
 
 	fill("d", 0, 100);
@@ -90,25 +90,25 @@ Test(meta_spread, names_go_to_the_parts_for_their_hashes_from_a_number_on)
 
 		snprintf(name, sizeof(name), "f%u", i);
 		in = stands_in(a.dir, name);
-		cr_assert_eq(meta__is_part(in), i >= SPREAD_AT, "%s", name);
+		cr_assert_eq(meta__is_fragment(in), i >= SPREAD_AT, "%s", name);
 		cr_assert_eq(meta__whole_of(in), a.dir);
-		if (meta__is_part(in)) {
-			cr_assert_eq(in,
-				     meta__part_of(a.dir, meta__name_hash(w->m, a.dir, name,
-									  (uint32_t)strlen(name))));
-			parts |= 1ull << meta__part_index(in);
+		if (meta__is_fragment(in)) {
+			cr_assert_eq(in, meta__fragment_of(
+						 a.dir, meta__name_hash(w->m, a.dir, name,
+									(uint32_t)strlen(name))));
+			fragments |= 1ull << meta__fragment_index(in);
 		}
 		shards |= 1ull << meta__dir_shard(w->m, in);
 		cr_assert_eq(sh_stat(w, path_of("d", i), 0, &b), 0);
 		cr_assert_eq(b.size, i % 7);
 	}
-	cr_assert_eq(parts, 0xffff);
+	cr_assert_eq(fragments, 0xffff);
 	cr_assert_geq(__builtin_popcountll(shards), 5, "of 8: %llx", (unsigned long long)shards);
 	cr_assert_eq(record_of(a.dir).count, SPREAD_AT);
-	cr_assert_eq(record_of(a.dir).parts, 0xffff);
+	cr_assert_eq(record_of(a.dir).fragments, 0xffff);
 }
 
-Test(meta_spread, a_store_that_was_formatted_before_there_were_parts_has_none)
+Test(meta_spread, a_store_that_was_formatted_before_there_were_fragments_has_none)
 {
 	w->m->spread_at = 0;
 	fill("d", 0, 100);
@@ -180,23 +180,23 @@ Test(meta_spread, what_stays_is_listed_once_while_others_come_and_go)
 		cr_assert(seen[i], "f%u was there throughout", i);
 }
 
-Test(meta_spread, a_cookie_of_no_part_is_an_error)
+Test(meta_spread, a_cookie_of_no_fragment_is_an_error)
 {
 	struct meta_op op = sh_op(META_OP_LIST, "d");
 
 	op.list_out = buf;
 	op.list_max_bytes = sizeof(buf);
-	op.cookie.part = 1; /* it is not spread */
+	op.cookie.fragment = 1; /* it is not spread */
 	cr_assert_eq(meta_world_run(w, &op), -EINVAL);
 	fill("d", 0, 200);
-	op.cookie.part = META__PARTS;
+	op.cookie.fragment = META__FRAGMENTS;
 	cr_assert_eq(meta_world_run(w, &op), 0);
 	cr_assert_gt(op.list_count, 0, "of the last part");
-	op.cookie = (struct meta_cookie){ .part = META__PARTS + 1 };
+	op.cookie = (struct meta_cookie){ .fragment = META__FRAGMENTS + 1 };
 	cr_assert_eq(meta_world_run(w, &op), -EINVAL);
 }
 
-/* A directory's number may leave no room for those of its parts: they belong to other
+/* A directory's number may leave no room for those of its fragments: they belong to other
  * directories. */
 Test(meta_spread, a_cookie_leads_into_no_other_directory)
 {
@@ -206,7 +206,7 @@ Test(meta_spread, a_cookie_leads_into_no_other_directory)
 	fill("d", 0, 200);
 	lower = a.dir & META__COUNTER_MASK;
 	for (uint32_t s = 0; s < w->m->nshards; s++)
-		w->m->shard[s].dir_next = 1ull << META__PART_SHIFT | lower;
+		w->m->shard[s].dir_next = 1ull << META__FRAGMENT_SHIFT | lower;
 	for (uint32_t i = 0; i < 30; i++) { /* one of them in the shard that gave d its number */
 		char path[16];
 
@@ -216,12 +216,13 @@ Test(meta_spread, a_cookie_leads_into_no_other_directory)
 		op = sh_op(META_OP_LIST, path);
 		op.list_out = buf;
 		op.list_max_bytes = sizeof(buf);
-		for (op.cookie.part = 1; op.cookie.part <= META__PARTS; op.cookie.part++)
+		for (op.cookie.fragment = 1; op.cookie.fragment <= META__FRAGMENTS;
+		     op.cookie.fragment++)
 			cr_assert_eq(meta_world_run(w, &op), -EINVAL);
 	}
 }
 
-Test(meta_spread, directories_in_parts_know_the_whole_as_their_parent)
+Test(meta_spread, directories_in_fragments_know_the_whole_as_their_parent)
 {
 	fill("d", 0, 10);
 	cr_assert_eq(sh_mkdir(w, "d/sub"), 0);
@@ -235,7 +236,7 @@ Test(meta_spread, directories_in_parts_know_the_whole_as_their_parent)
 	cr_assert_eq(sh_put(w, "d/sub/../new", META_EXCL, "x", 1), 0);
 	cr_assert_eq(sh_rename(w, "d", "d/sub/deep/d", 0), -EINVAL);
 	cr_assert_eq(sh_rename(w, "d/sub", "d/sub/deep/sub", 0), -EINVAL);
-	cr_assert_eq(sh_rename(w, "d/sub", "d/other", 0), 0); /* another part */
+	cr_assert_eq(sh_rename(w, "d/sub", "d/other", 0), 0); /* another fragment */
 	cr_assert_eq(sh_stat(w, "d/other/deep/../..", 0, &b), 0);
 	cr_assert_eq(b.dir, a.dir);
 	cr_assert_eq(sh_rename(w, "d/other", "out", 0), 0);
@@ -246,7 +247,7 @@ Test(meta_spread, directories_in_parts_know_the_whole_as_their_parent)
 	cr_assert_eq(b.dir, META_ROOT_DIR);
 }
 
-Test(meta_spread, names_move_between_the_directory_and_its_parts)
+Test(meta_spread, names_move_between_the_directory_and_its_fragments)
 {
 	fill("d", 0, 40);
 	for (uint32_t i = 0; i < 40; i++)
@@ -274,7 +275,7 @@ static void set_mtime(int64_t ns)
 	cr_assert_eq(meta_world_run(w, &op), 0);
 }
 
-/* The last event counts, whether it was in the directory, in a part, or a setattr. */
+/* The last event counts, whether it was in the directory, in a fragment, or a setattr. */
 Test(meta_spread, mtime_is_that_of_the_last_change_or_as_set)
 {
 	const int64_t later = INT64_MAX / 2;
@@ -289,7 +290,7 @@ Test(meta_spread, mtime_is_that_of_the_last_change_or_as_set)
 	cr_assert_eq(sh_stat(w, "d", 0, &b), 0);
 	cr_assert_eq(b.mtime_ns, 5, "though parts changed later than 5");
 	set_mtime(later);
-	cr_assert_eq(sh_unlink(w, path_of("d", 30)), 0); /* of a part */
+	cr_assert_eq(sh_unlink(w, path_of("d", 30)), 0); /* of a fragment */
 	cr_assert_eq(sh_stat(w, "d", 0, &b), 0);
 	cr_assert_lt(b.mtime_ns, later);
 	cr_assert_gt(b.mtime_ns, a.mtime_ns);
@@ -300,7 +301,7 @@ Test(meta_spread, mtime_is_that_of_the_last_change_or_as_set)
 	cr_assert_gt(b.mtime_ns, a.mtime_ns);
 }
 
-Test(meta_spread, an_empty_one_is_removed_with_its_parts)
+Test(meta_spread, an_empty_one_is_removed_with_its_fragments)
 {
 	const uint64_t before = meta_fake_records(w) - 3;
 
@@ -324,7 +325,7 @@ Test(meta_spread, an_empty_one_is_removed_with_its_parts)
 	cr_assert_eq(meta_fake_records(w), before, "records of its parts are left");
 }
 
-Test(meta_spread, a_tree_goes_with_the_parts_of_all_that_is_in_it)
+Test(meta_spread, a_tree_goes_with_the_fragments_of_all_that_is_in_it)
 {
 	const uint64_t before = meta_fake_records(w) - 3;
 	struct meta_op op = sh_op(META_OP_RMTREE, "d");
@@ -350,7 +351,7 @@ Test(meta_spread, a_tree_goes_with_the_parts_of_all_that_is_in_it)
 	cr_assert_eq(meta_fake_records(w), before, "records of it are left");
 }
 
-/* Its parts are there for a while; nothing is put into them. */
+/* Its fragments are there for a while; nothing is put into them. */
 Test(meta_spread, nothing_is_made_in_one_that_goes)
 {
 	struct meta_op op = sh_op(META_OP_RMTREE, "d");
@@ -372,17 +373,17 @@ Test(meta_spread, nothing_is_made_in_one_that_goes)
 	cr_assert_eq(meta_fake_live(w), 0);
 }
 
-Test(meta_spread, no_part_is_named_by_its_number)
+Test(meta_spread, no_fragment_is_named_by_its_number)
 {
 	struct meta_op op = sh_op(META_OP_STAT, "f20");
 	char name[] = "f20";
 
 	fill("d", 0, 60);
 	op.target.dir = stands_in(a.dir, name);
-	cr_assert(meta__is_part(op.target.dir));
+	cr_assert(meta__is_fragment(op.target.dir));
 	cr_assert_eq(meta_world_run(w, &op), -ENOENT);
 	op = sh_op(META_OP_PUT, "f2000");
-	op.target.dir = meta__part_at(a.dir, 3);
+	op.target.dir = meta__fragment_at(a.dir, 3);
 	op.flags = META_BY_INLINE;
 	op.inline_buf = buf;
 	cr_assert_eq(meta_world_run(w, &op), -ENOENT);
@@ -412,7 +413,7 @@ Test(meta_spread, totals_are_of_the_whole)
 	cr_assert_eq(t.dirs, 2);
 }
 
-/* A user who may not write to the directory may not write to a new part of it, either. */
+/* A user who may not write to the directory may not write to a new fragment of it, either. */
 Test(meta_spread, rights_are_those_of_the_whole)
 {
 	const struct meta_who who = { .uid = 7, .gids = 1, .gid = { 7 } };
@@ -433,18 +434,18 @@ Test(meta_spread, rights_are_those_of_the_whole)
 	op.inline_buf = buf;
 	op.who = &who;
 	cr_assert_eq(meta_world_run(w, &op), 0);
-	cr_assert(meta__is_part(stands_in(a.dir, "new")));
+	cr_assert(meta__is_fragment(stands_in(a.dir, "new")));
 }
 
-Test(meta_spread, a_number_without_room_for_parts_is_not_spread)
+Test(meta_spread, a_number_without_room_for_fragments_is_not_spread)
 {
 	for (uint32_t s = 0; s < w->m->nshards; s++)
-		w->m->shard[s].dir_next = 1ull << META__PART_SHIFT;
+		w->m->shard[s].dir_next = 1ull << META__FRAGMENT_SHIFT;
 	cr_assert_eq(sh_mkdir(w, "e"), 0);
 	fill("e", 0, 20);
 	cr_assert_eq(sh_stat(w, "e", 0, &b), 0);
 	cr_assert_eq(record_of(b.dir).count, 20);
 	for (uint32_t s = 0; s < w->m->nshards; s++)
-		w->m->shard[s].dir_next = META__PART;
+		w->m->shard[s].dir_next = META__FRAGMENT;
 	cr_assert_eq(sh_mkdir(w, "last"), -ENOSPC, "no number is given that a part could have");
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
  * Directories that are spread, on drives: who reads them without the store's plans (the check, the
- * scrub, the dump, a salvage) knows of their parts.
+ * scrub, the dump, a salvage) knows of their fragments.
  */
 #include "meta/format/meta_page.h"
 #include "meta/plans/meta_plan.h"
@@ -106,7 +106,7 @@ static void change_record(uint64_t of, const struct meta__dir *d)
 	cr_assert(meta__leaf_replace(leaf_of(of), pos, &disk, sizeof(disk)));
 }
 
-Test(meta_spread_store, is_sound_and_its_parts_are_no_directories)
+Test(meta_spread_store, is_sound_and_its_fragments_are_no_directories)
 {
 	struct meta_statfs fs;
 	struct meta_op op = { .type = META_OP_STATFS, .statfs = &fs };
@@ -119,63 +119,63 @@ Test(meta_spread_store, is_sound_and_its_parts_are_no_directories)
 	cr_assert_eq(fs.files, FILES);
 }
 
-Test(meta_spread_store, a_part_that_the_directory_does_not_know_is_wrong)
+Test(meta_spread_store, a_fragment_that_the_directory_does_not_know_is_wrong)
 {
 	uint32_t pos;
 	struct meta__dir d = record_of(dir, &pos);
 
-	d.parts &= ~(1u << 5);
+	d.fragments &= ~(1u << 5);
 	change_record(dir, &d);
 	cr_assert(is_refused(leaf_of(dir), "part of a directory of"));
 }
 
-Test(meta_spread_store, a_part_without_a_record_is_wrong)
+Test(meta_spread_store, a_fragment_without_a_record_is_wrong)
 {
 	uint32_t pos;
-	const uint64_t part = meta__part_at(dir, 5);
+	const uint64_t fragment = meta__fragment_at(dir, 5);
 
-	(void)record_of(part, &pos);
-	meta__leaf_remove(leaf_of(part), pos);
-	cr_assert(is_refused(leaf_of(part), "directory of"));
+	(void)record_of(fragment, &pos);
+	meta__leaf_remove(leaf_of(fragment), pos);
+	cr_assert(is_refused(leaf_of(fragment), "directory of"));
 }
 
-Test(meta_spread_store, a_part_of_another_directory_is_wrong)
+Test(meta_spread_store, a_fragment_of_another_directory_is_wrong)
 {
 	uint32_t pos;
-	const uint64_t part = meta__part_at(dir, 5);
-	struct meta__dir d = record_of(part, &pos);
+	const uint64_t fragment = meta__fragment_at(dir, 5);
+	struct meta__dir d = record_of(fragment, &pos);
 
 	d.parent = META_ROOT_DIR;
-	change_record(part, &d);
-	cr_assert(is_refused(leaf_of(part), "is not what it should be"));
+	change_record(fragment, &d);
+	cr_assert(is_refused(leaf_of(fragment), "is not what it should be"));
 }
 
 /* Readers refuse such a record, too: it would lead them into another directory. */
-Test(meta_spread_store, a_record_that_cannot_be_a_parts_is_not_believed)
+Test(meta_spread_store, a_record_that_cannot_be_a_fragments_is_not_believed)
 {
 	uint32_t pos;
-	const uint64_t part = meta__part_at(dir, 5);
-	struct meta__dir d = record_of(part, &pos);
+	const uint64_t fragment = meta__fragment_at(dir, 5);
+	struct meta__dir d = record_of(fragment, &pos);
 	struct meta_op op = { .type = META_OP_STAT, .target = { .path = "/d", .path_len = 2 } };
 
 	d.spread = true;
-	change_record(part, &d);
-	cr_assert(is_refused(leaf_of(part), "is not what it should be"));
+	change_record(fragment, &d);
+	cr_assert(is_refused(leaf_of(fragment), "is not what it should be"));
 	rig_kill(&r);
 	cr_assert_eq(rig_mount(&r), 0);
 	cr_assert_eq(rig_run(&r, &op), -EIO);
 	cr_assert(strstr(meta_error(r.m), "bad directory record"), "%s", meta_error(r.m));
 }
 
-Test(meta_spread_store, a_part_that_counts_wrongly_is_wrong)
+Test(meta_spread_store, a_fragment_that_counts_wrongly_is_wrong)
 {
 	uint32_t pos;
-	const uint64_t part = meta__part_at(dir, 5);
-	struct meta__dir d = record_of(part, &pos);
+	const uint64_t fragment = meta__fragment_at(dir, 5);
+	struct meta__dir d = record_of(fragment, &pos);
 
 	d.count++;
-	change_record(part, &d);
-	cr_assert(is_refused(leaf_of(part), "counts"));
+	change_record(fragment, &d);
+	cr_assert(is_refused(leaf_of(fragment), "counts"));
 }
 
 /* The store is made to believe that no name lies in the directory itself. */
@@ -189,7 +189,7 @@ static void forget_home(void)
 	}
 }
 
-Test(meta_spread_store, a_name_in_the_directory_and_in_a_part_is_wrong)
+Test(meta_spread_store, a_name_in_the_directory_and_in_a_fragment_is_wrong)
 {
 	bool named = false;
 
@@ -207,10 +207,10 @@ Test(meta_spread_store, a_name_in_the_directory_and_in_a_part_is_wrong)
 	cr_assert_eq(check.problems, 1);
 }
 
-Test(meta_spread_store, a_name_in_the_wrong_part_is_wrong)
+Test(meta_spread_store, a_name_in_the_wrong_fragment_is_wrong)
 {
-	const uint64_t part = meta__part_at(dir, 5);
-	uint8_t *page = leaf_of(part);
+	const uint64_t fragment = meta__fragment_at(dir, 5);
+	uint8_t *page = leaf_of(fragment);
 	struct meta_key key;
 	uint8_t copy[META_VALUE_MAX];
 	const void *value;
@@ -218,16 +218,16 @@ Test(meta_spread_store, a_name_in_the_wrong_part_is_wrong)
 
 	for (; pos < meta__page_count(page); pos++) {
 		key = meta__leaf_key(page, pos);
-		if (meta__key_dir(&key) == part && meta__key_class(&key) == META__CLASS_NAME)
+		if (meta__key_dir(&key) == fragment && meta__key_class(&key) == META__CLASS_NAME)
 			break;
 	}
 	cr_assert_lt(pos, meta__page_count(page), "the part has a name");
 	meta__leaf_value(page, pos, &value, &len);
 	memcpy(copy, value, len);
 	meta__leaf_remove(page, pos);
-	/* The same name, as if its hash led there: before all others of the part. */
-	key = meta__key(part, meta__key_hash(&key) & 0xfff, META__CLASS_NAME, meta__key_uniq(&key),
-			META__KIND_NONE, 0);
+	/* The same name, as if its hash led there: before all others of the fragment. */
+	key = meta__key(fragment, meta__key_hash(&key) & 0xfff, META__CLASS_NAME,
+			meta__key_uniq(&key), META__KIND_NONE, 0);
 	cr_assert_not(meta__leaf_find(page, &key, &pos));
 	meta__leaf_insert(page, pos, &key, copy, len);
 	cr_assert(is_refused(page, "a name is malformed"));
@@ -257,7 +257,7 @@ static int look_for(enum meta_op_type type, const char *name, uint64_t *seq)
 	return rc;
 }
 
-/* /d has so many names: 500 of its own, on some leaves, the others in parts. */
+/* /d has so many names: 500 of its own, on some leaves, the others in fragments. */
 static void many_names(uint32_t count)
 {
 	char name[32];
@@ -285,7 +285,7 @@ static void look_around(void)
 	}
 }
 
-Test(meta_spread_store, names_that_are_in_parts_only_need_not_be_looked_for_elsewhere)
+Test(meta_spread_store, names_that_are_in_fragments_only_need_not_be_looked_for_elsewhere)
 {
 	uint32_t known = 0;
 	char name[32];
@@ -386,8 +386,8 @@ Test(meta_spread_store, all_names_are_found_in_a_store_that_nobody_mounted)
 	cr_assert_eq(rig_mount(&r), 0);
 }
 
-/* The directory's own record is lost: which parts it had has to be tried. */
-Test(meta_spread_store, names_in_parts_outlive_the_directorys_own_page)
+/* The directory's own record is lost: which fragments it had has to be tried. */
+Test(meta_spread_store, names_in_fragments_outlive_the_directorys_own_page)
 {
 	struct raw_mem mem;
 	struct meta_raw *raw;
@@ -462,7 +462,7 @@ static const char *round_of(struct meta_scrub *s)
 	}
 }
 
-Test(meta_spread_store, damage_in_a_part_is_named_by_the_files_path)
+Test(meta_spread_store, damage_in_a_fragment_is_named_by_the_files_path)
 {
 	struct meta_scrub *s;
 	const char *said;
@@ -481,8 +481,8 @@ Test(meta_spread_store, damage_in_a_part_is_named_by_the_files_path)
 	meta_scrub_destroy(s);
 }
 
-/* A leaf that begins with something of a part of /d. */
-static uint64_t leaf_of_a_part(void)
+/* A leaf that begins with something of a fragment of /d. */
+static uint64_t leaf_of_a_fragment(void)
 {
 	for (uint32_t shard = 0; shard < r.m->nshards; shard++) {
 		const void *root = rig_block(&r, r.m->shard[shard].root_baddr);
@@ -493,14 +493,14 @@ static uint64_t leaf_of_a_part(void)
 			uint64_t baddr, gen;
 
 			meta__inner_child(root, i, &baddr, &gen);
-			if (meta__is_part(meta__key_dir(&first)))
+			if (meta__is_fragment(meta__key_dir(&first)))
 				return baddr;
 		}
 	}
 	return 0;
 }
 
-Test(meta_spread_store, a_damaged_page_of_a_part_is_named_by_the_directory)
+Test(meta_spread_store, a_damaged_page_of_a_fragment_is_named_by_the_directory)
 {
 	struct meta_scrub *s;
 	const char *said;
@@ -513,7 +513,7 @@ Test(meta_spread_store, a_damaged_page_of_a_part_is_named_by_the_directory)
 	}
 	cr_assert_eq(rig_stop(&r), 0);
 	cr_assert_eq(rig_mount(&r), 0);
-	leaf = leaf_of_a_part();
+	leaf = leaf_of_a_fragment();
 	cr_assert_neq(leaf, 0);
 	cr_assert_eq(meta_scrub_create(&s, r.m), 0);
 	r.view[0][META_BADDR_BLOCK(leaf) * 4096 + 200] ^= 1;
