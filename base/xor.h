@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* Parity of one: the exclusive or of blocks.  Plain C that the compiler makes vectors of, which is
- * as fast as memory here; a second parity would take ISA-L's erasure codes. */
+/* The exclusive or of blocks, by the vectors that every machine has, which is as fast as memory
+ * here.  Multiples of blocks, which a second parity needs, are ISA-L's: gf.h. */
 #ifndef BASE_XOR_H
 #define BASE_XOR_H
 
@@ -10,20 +10,21 @@
 #include <stdint.h>
 #include <string.h>
 
-#define XOR_LANE 64u /* bytes */
+#define XOR_LANE   64u /* bytes: what is summed up is a multiple of them */
+#define XOR_VECTOR 16u
 
-/* Each byte of `to` becomes its exclusive or with that of `from`.  A multiple of XOR_LANE bytes. */
+/* Each byte of `to` becomes its exclusive or with that of `from`. */
 static inline void xor_into(void *restrict to, const void *restrict from, size_t bytes)
 {
 	ASSERT(bytes % XOR_LANE == 0);
-	for (size_t at = 0; at < bytes; at += XOR_LANE) {
-		uint64_t a[XOR_LANE / 8], b[XOR_LANE / 8];
+	for (size_t at = 0; at < bytes; at += XOR_VECTOR) {
+		uint64_t a __attribute__((vector_size(XOR_VECTOR)));
+		uint64_t b __attribute__((vector_size(XOR_VECTOR)));
 
-		memcpy(a, (const char *)to + at, XOR_LANE);
-		memcpy(b, (const char *)from + at, XOR_LANE);
-		for (size_t i = 0; i < XOR_LANE / 8; i++)
-			a[i] ^= b[i];
-		memcpy((char *)to + at, a, XOR_LANE);
+		memcpy(&a, (const char *)to + at, XOR_VECTOR);
+		memcpy(&b, (const char *)from + at, XOR_VECTOR);
+		a ^= b;
+		memcpy((char *)to + at, &a, XOR_VECTOR);
 	}
 }
 
