@@ -4,12 +4,12 @@
  *
  *   V1 -> W1   (V1 in meta_pair.c)
  *   V2 -> W2   (V2 in meta_pair.c)
- *   V3 -> W3   (V3 in meta_fold.c)
  *   V4 -> W4   (V4 in meta_pair.c)
  *
  * Thread: the store's writes it.  Any core may look up a block that it has planned to read or was
  * given to write: the block's zone stays paired, in its fold, or alone, until all such use of it
  * has ended; only that it may come from a pair into a fold.  Then the twin's bytes are still there.
+ * meta_fold_terms.c says from which other blocks a block of a fold is computed.
  */
 #ifndef META_TWINS_H
 #define META_TWINS_H
@@ -18,8 +18,20 @@
 
 #include <stdatomic.h>
 
-#define META_FOLD_MAX   10u /* data zones of a fold: meta_fold.c */
-#define META_COPIES_MAX 2u  /* of a block of data or pages: meta_pair.c */
+#define META_FOLD_MAX   10u                  /* data zones of a fold: meta_fold.c */
+#define META_FOLD_ZONES (META_FOLD_MAX + 2u) /* ... with those of parity: meta_fold_terms.c */
+#define META_COPIES_MAX 2u                   /* of a block of data or pages: meta_pair.c */
+
+/* The role of a zone in its fold: of data 0 .. META_FOLD_MAX - 1, in the header's order; or: */
+#define META_FOLD_P 14u
+#define META_FOLD_Q 15u
+
+/* A place in a fold is an address and the role of its zone; drives leave these bits free. */
+#define META_FOLD_PLACE(role, baddr) ((uint64_t)(role) << 60 | (baddr))
+#define META_FOLD_ROLE(place)        ((uint32_t)((place) >> 60))
+#define META_FOLD_AT(place)          ((place) & ~(15ull << 60))
+
+static_assert(META_DRIVES_MAX <= 1u << 12, "META_FOLD_PLACE: drives need no more than 12 bits");
 
 struct meta_twins {
 	_Atomic uint32_t zone_blocks; /* 0: this store has one copy of each block */
@@ -30,7 +42,7 @@ struct meta_twins {
 		uint64_t at; /* first block of its first zone */
 		uint32_t count;
 		_Atomic uint64_t *twin; /* by zone: where its twin begins; 0: it has none */
-		_Atomic uint64_t *ring; /* ... and the next zone of its fold; 0: it is in none */
+		_Atomic uint64_t *ring; /* ... and the next place in its fold; 0: it is in none */
 	} drive[META_DRIVES_MAX];
 };
 
@@ -72,29 +84,38 @@ static inline uint64_t meta_twin_of(const struct meta_twins *t, uint64_t baddr)
 	return twin ? twin + offset : 0;
 }
 
-/* Fills in the places whose exclusive or is this block, if it is in a fold.  Returns how many; 0:
- * it is in none.  To be asked after meta_twin_of() has returned 0. */
-static inline uint32_t meta_fold_of(const struct meta_twins *t, uint64_t baddr,
-				    uint64_t other[META_FOLD_MAX])
+/* Returns the drives, by their bits, that must not be read or written any more, as far as this core
+ * knows by now. */
+static inline uint64_t meta_twins_away(const struct meta_twins *t)
 {
-	uint64_t zone, offset, at = baddr;
-	uint32_t count = 0;
-
-	while (meta_twins_zone(t, at, &zone, &offset)) {
-		at = atomic_load_explicit(&t->drive[META_BADDR_DRIVE(at)].ring[zone],
-					  memory_order_acquire); /* W3 */
-		if (at == 0 || at + offset == baddr || count == META_FOLD_MAX)
-			return at + offset == baddr ? count : 0;
-		at += offset;
-		other[count++] = at;
-	}
-	return 0;
+	return atomic_load_explicit(&t->away, memory_order_acquire); /* W1 */
 }
 
 /* Returns true if a drive may be read and written, as far as this core knows by now. */
 static inline bool meta_twins_has(const struct meta_twins *t, uint32_t drive)
 {
-	return !(atomic_load_explicit(&t->away, memory_order_acquire) /* W1 */ >> drive & 1);
+	return !(meta_twins_away(t) >> drive & 1);
 }
+
+/* ---- meta_fold_terms.c: a block is the sum of others, each multiplied in GF(2^8) ------------ */
+
+struct meta_fold_term {
+	uint64_t at;
+	uint8_t by; /* not 0 */
+};
+
+/* Fills in the places of a block's fold at its offset, its own as the last.  Returns how many; 0:
+ * it is in none.  To be asked after meta_twin_of() has returned 0. */
+uint32_t meta_fold_of(const struct meta_twins *t, uint64_t baddr, uint64_t place[META_FOLD_ZONES]);
+
+/* Fills in the terms whose sum is the block at the last of these places.  They are on other drives
+ * than it and those of `away`, and P is none of them if it is distrusted.  Returns how many: as
+ * many as there are zones of data; 0: too much is missing. */
+uint32_t meta_fold_solve(const uint64_t *place, uint32_t count, uint64_t away, bool distrusts_p,
+			 struct meta_fold_term term[META_FOLD_MAX]);
+
+/* Does both; 0: it is in no fold, or too much is missing. */
+uint32_t meta_fold_terms(const struct meta_twins *t, uint64_t baddr, uint64_t away,
+			 bool distrusts_p, struct meta_fold_term term[META_FOLD_MAX]);
 
 #endif

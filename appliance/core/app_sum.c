@@ -3,8 +3,8 @@
  * Reads of blocks from the other zones of their fold (meta_fold.c), when their drive is lost, or
  * they could not be read there, or did not match their checksums.
  *
- *   app_sum_want() --> waiting --> parts: a piece of each of the others --> summed up, in its place
- *                        ^         read at once, into staging                  |
+ *   app_sum_want() --> waiting --> parts: a piece of each term --> summed up, in its place
+ *                        ^         read at once, into staging          |
  *                        '------------- the next piece ------------------------+--> app_io_done()
  *
  *  (1) The bytes are those of a read like any other: its owner compares their checksums
@@ -18,7 +18,7 @@
  */
 #include "appliance/core/app_sum.h"
 #include "appliance/core/app_step.h"
-#include "base/xor.h"
+#include "base/gf.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -28,9 +28,10 @@
 
 struct app_sum {
 	struct app_core *core;
-	struct app_io *of; /* NULL: idle */
-	struct app_io part[META_FOLD_MAX];
-	char *piece; /* of staging: `step` blocks of each part, or fewer */
+	struct app_io *of;                 /* NULL: idle */
+	struct app_io part[META_FOLD_MAX]; /* one of each term (meta_fold_terms.c) */
+	uint8_t by[META_FOLD_MAX];         /* its factor */
+	char *piece;                       /* of staging: `step` blocks of each part, or fewer */
 	uint32_t step;
 	bool lost; /* a drive may still write there */
 	uint64_t iova;
@@ -67,24 +68,19 @@ void app_sums_destroy(struct app_core *core)
 	core->sums = NULL;
 }
 
-/* Returns how many others there are, and all can be read; else 0. */
-static uint32_t others(const struct app_core *core, uint64_t baddr, uint64_t other[META_FOLD_MAX])
+/* Returns how many terms there are, on drives that can be read; else 0. */
+static uint32_t terms_of(const struct app_core *core, uint64_t baddr,
+			 struct meta_fold_term term[META_FOLD_MAX])
 {
-	const uint32_t count = meta_fold_of(core->twins, baddr, other);
-
-	ASSERT(count <= META_FOLD_MAX);
-	for (uint32_t i = 0; i < count; i++)
-		if (!meta_twins_has(core->twins, META_BADDR_DRIVE(other[i])))
-			return 0;
-	return count;
+	return meta_fold_terms(core->twins, baddr, meta_twins_away(core->twins), false, term);
 }
 
 bool app_sum_can(const struct app_core *core, uint64_t baddr)
 {
-	uint64_t other[META_FOLD_MAX];
+	struct meta_fold_term term[META_FOLD_MAX];
 
 	ASSERT(core->twins);
-	return others(core, baddr, other) > 0;
+	return terms_of(core, baddr, term) > 0;
 }
 
 void app_sum_want(struct app_core *core, struct app_io *io)
@@ -103,26 +99,27 @@ static char *place_of(const struct app_io *io)
 	return op->io_buf + (io->nvme.iova - op->io_buf_iova);
 }
 
-/* Reads the next piece of all parts. */
+/* Reads the next piece of all parts.  Its terms may be others than those of the last one. */
 static void read_parts(struct app_sum *s)
 {
 	const uint64_t from = META_BADDR(s->of->drive, s->of->nvme.block) + s->at;
-	uint64_t other[META_FOLD_MAX];
+	struct meta_fold_term term[META_FOLD_MAX];
 
 	ASSERT(s->out == 0 && s->at < s->of->nvme.nblocks);
 	s->n = min_u32(s->step, s->of->nvme.nblocks - s->at);
-	s->failed |= others(s->core, from, other) != s->count;
+	s->failed |= terms_of(s->core, from, term) != s->count;
 	for (uint32_t i = 0; i < s->count && !s->failed; i++) {
 		struct app_io *io = &s->part[i];
 
 		*io = (struct app_io){ .owner = s, .part = true, .quiet = s->of->quiet };
-		io->drive = META_BADDR_DRIVE(other[i]);
+		io->drive = META_BADDR_DRIVE(term[i].at);
 		io->nvme = (struct nvme_io){
 			.op = NVME_READ,
 			.nblocks = s->n,
-			.block = META_BADDR_BLOCK(other[i]),
+			.block = META_BADDR_BLOCK(term[i].at),
 			.iova = s->iova + (uint64_t)i * s->step * BLOCK_SIZE,
 		};
+		s->by[i] = term[i].by;
 		s->out++;
 		app_media_submit(&s->core->media, io);
 	}
@@ -178,10 +175,10 @@ static void end(struct app_sum *s)
 /* False: there is no staging now. */
 static bool begin(struct app_sum *s, struct app_io *io)
 {
-	uint64_t other[META_FOLD_MAX];
+	struct meta_fold_term term[META_FOLD_MAX];
 
 	ASSERT(!s->of && s->out == 0);
-	s->count = others(s->core, META_BADDR(io->drive, io->nvme.block), other);
+	s->count = terms_of(s->core, META_BADDR(io->drive, io->nvme.block), term);
 	if (!take_piece(s))
 		return false;
 	s->iova = app_staging_iova(&s->core->staging, s->piece);
@@ -201,9 +198,9 @@ static void sum_up(struct app_sum *s)
 	const size_t bytes = (size_t)s->n * BLOCK_SIZE;
 
 	ASSERT(s->out == 0 && s->count > 1);
-	memcpy(to, s->piece, bytes);
+	gf_set(to, s->piece, bytes, s->by[0]);
 	for (uint32_t i = 1; i < s->count; i++)
-		xor_into(to, s->piece + (size_t)i * s->step * BLOCK_SIZE, bytes);
+		gf_add(to, s->piece + (size_t)i * s->step * BLOCK_SIZE, bytes, s->by[i]);
 }
 
 void app_sum_part_done(struct app_io *io)

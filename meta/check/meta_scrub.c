@@ -212,11 +212,12 @@ static bool next_run(const struct meta_scrub *s, const struct meta__extent *x, u
 static bool next_near_run(struct meta_scrub *s, const struct meta__extent *x, uint32_t *block)
 {
 	while (next_run(s, x, block, &s->run)) {
-		uint64_t other[META_FOLD_MAX];
+		struct meta_fold_term term[META_FOLD_MAX];
 
 		if (likely(meta__heal_reaches(s, s->run.baddr)) || meta__heal_twin(s, s->run.baddr))
 			return true;
-		if (meta__fold_others(s->m, s->run.baddr, other)) { /* on its way to other drives */
+		/* on its way to other drives */
+		if (meta__fold_terms(s->m, s->run.baddr, 0, term)) {
 			s->cur.block = *block + s->run.nblocks;
 			continue;
 		}

@@ -127,9 +127,9 @@ struct meta__scrub_heal {
 	enum meta__heal_stage stage;
 	bool page;
 	bool held;    /* a read epoch is */
-	uint64_t bad; /* place of the damaged copy, and of the other one, or of those of its fold */
-	uint64_t other[META_FOLD_MAX];
-	uint32_t others, part; /* ... how many, and which is read */
+	uint64_t bad; /* place of the damaged copy, and the other one, or those of its fold */
+	struct meta_fold_term term[META_FOLD_MAX];
+	uint32_t terms, part; /* ... how many, and which is read */
 	uint32_t nblocks, crc;
 	struct meta__page_want want;
 	uint64_t tried; /* the damaged place that was last written, or could not be helped */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
  * The scrub mends a copy of a block or page that is damaged, from the other copy; and a block of a
- * fold (meta_fold.c) from the sum of the others, which are read one after the other.
+ * fold (meta_fold.c) from the terms that it is the sum of, which are read one after the other.
  *
  *   a copy is damaged,  --> HEAL_OTHER --> HEAL_READING --good--> HEAL_WRITE --> HEAL_WRITING
  *   twice in a row     ^    the other copy is read                 over the damaged one
@@ -21,7 +21,7 @@
  */
 #include "meta/check/meta_scrub.h"
 #include "meta/engine/meta_fold.h"
-#include "base/xor.h"
+#include "base/gf.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -77,21 +77,16 @@ void meta__heal_let_go(struct meta_scrub *s)
 	s->heal.held = false;
 }
 
-/* Finds what the damaged place can be mended from.  Returns how many places; 0: nothing. */
-static uint32_t others(struct meta_scrub *s, uint64_t bad)
+/* Finds what the damaged place can be mended from.  Returns how many terms; 0: nothing. */
+static uint32_t find_terms(struct meta_scrub *s, uint64_t bad)
 {
 	const uint64_t twin = meta__heal_twin(s, bad);
-	const uint32_t count = twin ? 0 : meta__fold_others(s->m, bad, s->heal.other);
 
-	if (twin) {
-		s->heal.other[0] = twin;
-		return 1;
-	}
-	ASSERT(count <= META_FOLD_MAX && s->heal.held);
-	for (uint32_t i = 0; i < count; i++)
-		if (!meta__heal_reaches(s, s->heal.other[i]))
-			return 0;
-	return count;
+	ASSERT(s->heal.held); /* (2) */
+	if (!twin)
+		return meta__fold_terms(s->m, bad, s->unreachable, s->heal.term);
+	s->heal.term[0] = (struct meta_fold_term){ .at = twin, .by = 1 };
+	return 1;
 }
 
 static bool begin(struct meta_scrub *s, uint64_t bad, uint32_t nblocks)
@@ -99,8 +94,8 @@ static bool begin(struct meta_scrub *s, uint64_t bad, uint32_t nblocks)
 	struct meta__scrub_heal *h = &s->heal;
 
 	ASSERT(h->stage == HEAL_NONE);
-	h->others = h->held ? others(s, bad) : 0;
-	if (!h->others || h->tried == bad) /* (3) */
+	h->terms = h->held ? find_terms(s, bad) : 0;
+	if (!h->terms || h->tried == bad) /* (3) */
 		return false;
 	h->stage = HEAL_OTHER;
 	h->bad = bad;
@@ -134,7 +129,7 @@ bool meta__heal_step(struct meta_scrub *s, enum meta_scrub_next *out)
 	ASSERT(h->held); /* (2) */
 	ASSERT(h->stage == HEAL_OTHER || h->stage == HEAL_WRITE);
 	*out = h->stage == HEAL_OTHER ? META_SCRUB_READ : META_SCRUB_WRITE;
-	s->run = (struct meta_run){ .baddr = h->stage == HEAL_OTHER ? h->other[h->part] : h->bad,
+	s->run = (struct meta_run){ .baddr = h->stage == HEAL_OTHER ? h->term[h->part].at : h->bad,
 				    .nblocks = h->nblocks };
 	h->stage = h->stage == HEAL_OTHER ? HEAL_READING : HEAL_WRITING;
 	return true;
@@ -160,11 +155,10 @@ void meta__heal_read(struct meta_scrub *s, const void *bytes, int status)
 		h->stage = HEAL_OTHER;
 		return;
 	}
-	if (good && h->part > 0)
-		xor_into(h->bytes, bytes, (size_t)h->nblocks * BLOCK_SIZE);
-	else if (good) /* copied first, then checked: only we write there */
-		memcpy(h->bytes, bytes, (size_t)h->nblocks * BLOCK_SIZE);
-	if (good && ++h->part < h->others) {
+	if (good) /* copied first, then checked: only we write there */
+		(h->part ? gf_add : gf_set)(h->bytes, bytes, (size_t)h->nblocks * BLOCK_SIZE,
+					    h->term[h->part].by);
+	if (good && ++h->part < h->terms) {
 		h->stage = HEAL_OTHER;
 		return;
 	}

@@ -26,8 +26,8 @@
  *      header that names its first zone: it is not deallocated before it is opened again, so that
  *      this stays true, too [test_meta_fold:drive_of_the_parity_is_missing_at_a_mount].
  *  (4) A block is read from its own place.  If its drive cannot be read, or its bytes do not match
- *      their checksum, it is the exclusive or of the other zones' blocks at its offset, and the
- *      checksum decides again
+ *      their checksum, it is the exclusive or of the other zones' blocks at its offset
+ *      (meta_fold_terms.c), and the checksum decides again
  *      [test_app_fold:other_bytes_on_a_drive_are_never_read].
  *  (5) If a drive of a fold is drained or lost, all live data of the fold moves to pairs, as that
  *      of a pair does; when nothing is left the fold's zones are free.  So a lost drive becomes
@@ -40,7 +40,7 @@
  *
  * Other cores find the ring in meta_twins.h.
  *
- *   V3 -> W3   (W3 in meta_twins.h) the ring is there before any core sees that a twin is not
+ *   V3 -> W3   (W3 in meta_fold_terms.c) the ring is there before any core sees that a twin is not
  */
 #include "meta/engine/meta_fold.h"
 
@@ -85,17 +85,30 @@ uint32_t meta__fold_members(const struct meta *m, uint32_t zone, uint32_t member
 	return count;
 }
 
-static void link_to(struct meta *m, uint32_t zone, uint32_t next)
+static void set_next(struct meta *m, uint32_t zone, uint32_t next, uint64_t place)
 {
 	struct meta__zones *z = m->zones;
 	const uint32_t d = drive_of(m, zone);
-	const bool none = next == META__ZONE_NONE;
 
 	ASSERT(z->twins.drive[d].ring);
 	meta__zone_at(m, zone)->next = next + 1; /* NONE: 0 */
-	atomic_store_explicit(&z->twins.drive[d].ring[zone - z->geo.zone_base[d]],
-			      none ? 0 : meta__geo_zone_baddr(&z->geo, next),
+	atomic_store_explicit(&z->twins.drive[d].ring[zone - z->geo.zone_base[d]], place,
 			      memory_order_release); /* V3 */
+}
+
+static void link_to(struct meta *m, uint32_t zone, uint32_t next, uint32_t role)
+{
+	const uint64_t at = meta__geo_zone_baddr(&m->zones->geo, next);
+
+	ASSERT(at == META_FOLD_AT(META_FOLD_PLACE(role, at)));
+	ASSERT(meta__zone_at(m, next)->parity == (role == META_FOLD_P));
+	set_next(m, zone, next, META_FOLD_PLACE(role, at));
+}
+
+static void unlink_it(struct meta *m, uint32_t zone)
+{
+	ASSERT(meta__in_fold(meta__zone_at(m, zone)));
+	set_next(m, zone, META__ZONE_NONE, 0);
 }
 
 void meta__fold_make(struct meta *m, const struct meta__zone_seen *head)
@@ -117,10 +130,10 @@ void meta__fold_make(struct meta *m, const struct meta__zone_seen *head)
 	parity->pair = head->pair;
 	parity->parity = true;
 	z->pair_last = max_u64(z->pair_last, head->pair);
-	for (uint32_t i = 0; i < head->members; i++)
-		link_to(m, head->member[i],
-			i + 1 < head->members ? head->member[i + 1] : head->zone);
-	link_to(m, head->zone, head->member[0]);
+	for (uint32_t i = 1; i < head->members; i++)
+		link_to(m, head->member[i - 1], head->member[i], i);
+	link_to(m, head->member[head->members - 1], head->zone, META_FOLD_P);
+	link_to(m, head->zone, head->member[0], 0);
 	atomic_store_explicit(&z->twins.folds, true, memory_order_relaxed);
 	z->folds++;
 	z->folded += head->members;
@@ -134,8 +147,8 @@ uint32_t meta__fold_end(struct meta *m, uint32_t zone)
 	const uint32_t parity = meta__fold_parity(m, zone);
 
 	for (uint32_t i = 0; i < count; i++)
-		link_to(m, member[i], META__ZONE_NONE);
-	link_to(m, parity, META__ZONE_NONE);
+		unlink_it(m, member[i]);
+	unlink_it(m, parity);
 	meta__zone_at(m, parity)->parity = false;
 	ASSERT(z->folds > 0 && z->folded >= count);
 	z->folds--;
@@ -209,11 +222,23 @@ void meta__fold_spoilt(struct meta *m, uint32_t zone)
 	}
 }
 
-uint32_t meta__fold_others(const struct meta *m, uint64_t baddr, uint64_t other[META_FOLD_MAX])
+/* Returns those of these drives that cannot be read. */
+static uint64_t unreadable(const struct meta *m, uint64_t drives)
+{
+	uint64_t are = 0;
+
+	ASSERT(drives);
+	for (; drives; drives &= drives - 1)
+		if (!meta__drive_reads(m, (uint32_t)__builtin_ctzll(drives)))
+			are |= drives & -drives;
+	return are;
+}
+
+uint32_t meta__fold_terms(const struct meta *m, uint64_t baddr, uint64_t away,
+			  struct meta_fold_term term[META_FOLD_MAX])
 {
 	const struct meta__geo *g = &m->zones->geo;
 	const uint32_t zone = meta__zone_of(m, baddr);
-	uint32_t count = 0;
 	uint64_t offset;
 
 	if (zone == META__ZONE_NONE || !meta__in_fold(meta__zone_at(m, zone)))
@@ -221,13 +246,8 @@ uint32_t meta__fold_others(const struct meta *m, uint64_t baddr, uint64_t other[
 	offset = baddr - meta__geo_zone_baddr(g, zone);
 	if (offset == 0 || offset >= g->zone_end)
 		return 0; /* each zone has headers of its own */
-	for (uint32_t at = next_of(m, zone); at != zone; at = next_of(m, at)) {
-		ASSERT(count < META_FOLD_MAX);
-		if (!meta__drive_reads(m, drive_of(m, at)))
-			return 0;
-		other[count++] = meta__geo_zone_baddr(g, at) + offset;
-	}
-	return count;
+	away |= unreadable(m, meta__drives_of(m, zone));
+	return meta_fold_terms(&m->zones->twins, baddr, away, false, term);
 }
 
 void meta__fold_head(const struct meta *m, uint32_t parity, struct meta__zone_seen *head)

@@ -33,9 +33,10 @@ bool meta__fold_leaves(const struct meta *m, uint32_t zone);
 /* Its zones do not sum up to zero: their live data is moved, and it ends. */
 void meta__fold_spoilt(struct meta *m, uint32_t zone);
 
-/* Fills in the places whose exclusive or is this block.  Returns how many; 0: there are none, or
- * one of them cannot be read. */
-uint32_t meta__fold_others(const struct meta *m, uint64_t baddr, uint64_t other[META_FOLD_MAX]);
+/* Fills in the terms whose sum is this block (meta_fold_terms.c), on drives that can be read and
+ * are not `away`.  Returns how many; 0: there are none. */
+uint32_t meta__fold_terms(const struct meta *m, uint64_t baddr, uint64_t away,
+			  struct meta_fold_term term[META_FOLD_MAX]);
 
 /* Returns the header of a fold's parity, as the store serves by it: members and incarnations. */
 void meta__fold_head(const struct meta *m, uint32_t parity, struct meta__zone_seen *head);

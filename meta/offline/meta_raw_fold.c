@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
  * The folds of an unmounted store (FORMAT.md 2.7): blocks that the first place has lost, from the
- * others of their fold.
+ * others of their fold (meta_fold_terms.c).
  *
  *   header of zone 20: parity, fold 57, of zone 3 in incarnation 4, and zone 9 in incarnation 6
  *
@@ -11,7 +11,8 @@
  *  (2) Only bytes that match the checksum in the index are given out
  *      [test_meta_raw_fold:all_is_found_without_any_drive].
  */
-#include "base/xor.h"
+#include "base/gf.h"
+#include "meta/meta_twins.h"
 #include "meta/offline/meta_raw_internal.h"
 
 #include <errno.h>
@@ -112,20 +113,65 @@ uint32_t meta__raw_parity(const struct meta_raw *r, uint32_t zone)
 	return r->zone[zone].fold - 1; /* 0: META__ZONE_NONE */
 }
 
-/* Adds the block at this offset of a zone.  False: it cannot be read. */
-static bool add(struct meta_raw *r, uint32_t zone, uint64_t offset, void *block)
+/* Adds a term to the block.  False: it cannot be read. */
+static bool add(struct meta_raw *r, const struct meta_fold_term *term, void *block)
 {
 	uint8_t *bytes = aligned_alloc(META__BLOCK, META__BLOCK);
-	const uint64_t at = meta__geo_zone_baddr(&r->geo, zone) + offset;
-	const bool is = bytes && r->drive_at[META_BADDR_DRIVE(at)] != META__RAW_NOWHERE &&
-			meta__raw_read(r, at, 1, bytes) == 0;
+	const bool is = bytes && r->drive_at[META_BADDR_DRIVE(term->at)] != META__RAW_NOWHERE &&
+			meta__raw_read(r, term->at, 1, bytes) == 0;
 
-	ASSERT(offset > 0 && offset < r->geo.zone_end);
+	ASSERT(term->by > 0);
 	ASSERT(block);
 	if (is)
-		xor_into(block, bytes, META__BLOCK);
+		gf_add(block, bytes, META__BLOCK, term->by);
 	free(bytes);
 	return is;
+}
+
+/* The places at this offset, of the parity first, and of the zone last.  Returns how many. */
+static uint32_t places_of(const struct meta_raw *r, const struct meta__zone_seen *f, uint32_t zone,
+			  uint64_t offset, uint64_t place[META_FOLD_ZONES])
+{
+	uint32_t count = 0, role = META_FOLD_MAX;
+
+	ASSERT(offset > 0 && offset < r->geo.zone_end);
+	place[count++] =
+		META_FOLD_PLACE(META_FOLD_P, meta__geo_zone_baddr(&r->geo, f->zone) + offset);
+	for (uint32_t i = 0; i < f->members; i++) {
+		if (f->member[i] == zone)
+			role = i;
+		else
+			place[count++] = META_FOLD_PLACE(
+				i, meta__geo_zone_baddr(&r->geo, f->member[i]) + offset);
+	}
+	ASSERT(role < f->members && count == f->members); /* (1) */
+	place[count++] = META_FOLD_PLACE(role, meta__geo_zone_baddr(&r->geo, zone) + offset);
+	return count;
+}
+
+/* Sums up the block at the last of these places: without each drive on which a term cannot be
+ * read.  Returns why it cannot be had, or NULL. */
+static const char *sum_up(struct meta_raw *r, const uint64_t *place, uint32_t count, void *block)
+{
+	struct meta_fold_term term[META_FOLD_MAX];
+	const char *why = NULL;
+	uint64_t away = 0;
+	uint32_t terms, i;
+
+	ASSERT(count > META__FOLD_MIN && META_FOLD_ROLE(place[0]) == META_FOLD_P);
+	while ((terms = meta_fold_solve(place, count, away, false, term)) > 0) {
+		memset(block, 0, META__BLOCK);
+		for (i = 0; i < terms && add(r, &term[i], block); i++)
+			;
+		if (i == terms)
+			return NULL;
+		why = term[i].at == META_FOLD_AT(place[0])
+			      ? "the parity of its fold cannot be read"
+			      : "another zone of its fold cannot be read";
+		ASSERT(!(away >> META_BADDR_DRIVE(term[i].at) & 1)); /* meta_fold_terms.c (2) */
+		away |= 1ull << META_BADDR_DRIVE(term[i].at);
+	}
+	return why;
 }
 
 const char *meta__raw_fold_block(struct meta_raw *r, uint64_t baddr, uint32_t crc, void *block)
@@ -135,18 +181,17 @@ const char *meta__raw_fold_block(struct meta_raw *r, uint64_t baddr, uint32_t cr
 	const struct meta__zone_seen *f =
 		parity == META__ZONE_NONE ? NULL : meta__raw_zone(r, parity);
 	const uint64_t offset = f ? baddr - meta__geo_zone_baddr(&r->geo, zone) : 0;
+	uint64_t place[META_FOLD_ZONES];
+	const char *why;
 
 	if (!f || offset == 0 || offset >= r->geo.zone_end)
 		return "it is in no fold";
 	ASSERT(f->members > 0 && zone != parity);
 	ASSERT(block);
-	memset(block, 0, META__BLOCK);
-	if (!add(r, parity, offset, block))
-		return "the parity of its fold cannot be read";
-	for (uint32_t i = 0; i < f->members; i++)
-		if (f->member[i] != zone && !add(r, f->member[i], offset, block))
-			return "another zone of its fold cannot be read";
+	why = sum_up(r, place, places_of(r, f, zone, offset, place), block);
+	if (why)
+		return why;
 	return crc32c(block, META__BLOCK) == crc
 		       ? NULL
-		       : "the sum of its fold does not match its checksum";
+		       : "the sum of its fold does not match its checksum"; /* (2) */
 }

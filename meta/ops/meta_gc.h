@@ -28,9 +28,10 @@ struct meta__gc_move {
 	struct meta_op op;
 	struct meta__io io[META__GC_BLOCKS];
 	uint32_t in_flight;
-	uint8_t *buf;  /* META__GC_BLOCKS blocks */
-	uint8_t *sum;  /* as many: what is read of the others of a fold */
-	uint32_t part; /* ... of which: the next, + 1; 0: nothing is */
+	uint8_t *buf;                              /* META__GC_BLOCKS blocks */
+	uint8_t *sum;                              /* as many: what is read of a term */
+	struct meta_fold_term term[META_FOLD_MAX]; /* of block 0 */
+	uint32_t terms, part; /* ... how many, 0: none is summed up; and which is read */
 	struct meta_handle handle;
 	uint64_t chunk;
 	uint32_t from, next;  /* slots of the chunk to look from: now, and then */

@@ -25,11 +25,11 @@
  *      [test_meta_gc:power_cuts_all_the_time].
  *  (4) Places that are not named in the end are dead, and counted so: they were pending till then.
  *  (5) A buffer that a drive may still write to is never reused.
- *  (6) Blocks of a fold whose drive cannot be read, or that are bad, are summed up from its other
- *      zones, one zone after the other, and their checksums decide as in (2)
+ *  (6) Blocks of a fold whose drive cannot be read, or that are bad, are summed up from their terms
+ *      (meta_fold_terms.c), one after the other, and their checksums decide as in (2)
  *      [test_meta_fold:drive_that_dies_loses_nothing_and_leaves].
  */
-#include "base/xor.h"
+#include "base/gf.h"
 #include "meta/engine/meta_fold.h"
 #include "meta/engine/meta_self_check.h"
 #include "meta/ops/meta_gc.h"
@@ -151,7 +151,7 @@ static void looked(struct meta *m, struct meta__gc_move *v)
 	v->incarnation = meta__zone_at(m, v->zone)->incarnation;
 	v->stage = GC_READ;
 	v->again = false;
-	v->part = 0;
+	v->part = v->terms = 0;
 	if (m->gc->drains)
 		meta__pace_take(m, v->n);
 	if (unlikely(is_unreachable(m, v)))
@@ -351,63 +351,73 @@ static bool reads_again(struct meta *m, struct meta__gc_move *v)
 
 /* ---- from the others of a fold (6) -------------------------------------------------------- */
 
-/* Returns the place of the block that is summed up next for block i of a move; 0 after the last. */
-static uint64_t part_of(const struct meta *m, const struct meta__gc_move *v, uint32_t i)
+/* Returns the place of a term of block i: all blocks of a move are in one zone. */
+static uint64_t place_of(const struct meta__gc_move *v, const struct meta_fold_term *term,
+			 uint32_t i)
 {
-	uint64_t other[META_FOLD_MAX];
-	const uint32_t count = meta__fold_others(m, v->block[i].old, other);
-
-	ASSERT(v->part > 0);
-	return v->part <= count ? other[v->part - 1] : 0;
+	ASSERT(i < v->n);
+	ASSERT(META_BADDR_DRIVE(v->block[i].old) == META_BADDR_DRIVE(v->block[0].old)); /* (6) */
+	return term->at + (v->block[i].old - v->block[0].old);
 }
 
-/* Reads the next part of all bad blocks.  Returns false when no block has another part. */
-static bool read_part(struct meta *m, struct meta__gc_move *v)
+/* Reads the next term of all bad blocks.  Returns false after the last, or when it cannot be read
+ * any more. */
+static bool read_term(struct meta *m, struct meta__gc_move *v)
 {
+	const struct meta_fold_term *term = &v->term[v->part];
 	uint32_t len, ios = 0;
 
-	ASSERT(v->in_flight == 0 && v->part > 0);
+	ASSERT(v->in_flight == 0 && v->part <= v->terms); /* (6) */
 	ASSERT(v->n <= META__GC_BLOCKS);
+	if (v->part == v->terms || !meta__drive_reads(m, META_BADDR_DRIVE(term->at)))
+		return false;
 	for (uint32_t i = 0; i < v->n; i += len) {
-		const uint64_t at = v->block[i].bad ? part_of(m, v, i) : 0;
-
-		for (len = 1; at && i + len < v->n; len++)
-			if (!v->block[i + len].bad || part_of(m, v, i + len) != at + len)
-				break;
-		if (at)
-			send_at(m, v, &v->io[ios++], META_IO_READ, at,
-				v->part == 1 ? v->buf : v->sum, i, len);
+		len = 1;
+		if (!v->block[i].bad)
+			continue;
+		while (i + len < v->n && v->block[i + len].bad &&
+		       v->block[i + len].old == v->block[i].old + len)
+			len++;
+		send_at(m, v, &v->io[ios++], META_IO_READ, place_of(v, term, i), v->sum, i, len);
 	}
 	return ios > 0;
 }
 
-/* A part is here.  A block of which one cannot be read does not match its checksum in the end. */
+/* A term is here.  A block of which one cannot be read does not match its checksum in the end. */
 static void sum_up(struct meta__gc_move *v)
 {
 	ASSERT(v->in_flight == 0);
-	ASSERT(v->part <= META_FOLD_MAX + 1);
-	for (uint32_t i = 0; v->part > 1 && i < v->n; i++)
+	ASSERT(v->part < v->terms); /* (6) */
+	for (uint32_t i = 0; i < v->n; i++)
 		if (v->block[i].bad)
-			xor_into(v->buf + (size_t)i * BLOCK_SIZE, v->sum + (size_t)i * BLOCK_SIZE,
-				 BLOCK_SIZE);
+			(v->part ? gf_add : gf_set)(v->buf + (size_t)i * BLOCK_SIZE,
+						    v->sum + (size_t)i * BLOCK_SIZE, BLOCK_SIZE,
+						    v->term[v->part].by);
+	v->part++;
 }
 
-/* False: nothing is bad, or all parts have been summed up and judged. */
+static bool any_bad(const struct meta__gc_move *v)
+{
+	ASSERT(v->n <= META__GC_BLOCKS);
+	for (uint32_t i = 0; i < v->n; i++)
+		if (v->block[i].bad)
+			return true;
+	return false;
+}
+
+/* False: nothing is bad, or all terms have been summed up and judged. */
 static bool rebuilds(struct meta *m, struct meta__gc_move *v)
 {
-	bool any = false;
-
 	ASSERT(v->in_flight == 0 && v->stage == GC_READ);
 	if (likely(m->zones->folds == 0))
 		return false;
-	if (v->part > 0)
+	if (v->terms)
 		sum_up(v);
-	for (uint32_t i = 0; i < v->n; i++)
-		any |= v->block[i].bad;
-	v->part++;
-	if (any && read_part(m, v))
+	else if (any_bad(v))
+		v->terms = meta__fold_terms(m, v->block[0].old, 0, v->term);
+	if (read_term(m, v))
 		return true;
-	for (uint32_t i = 0; v->part > 1 && i < v->n; i++)
+	for (uint32_t i = 0; v->terms && i < v->n; i++)
 		v->block[i].bad &=
 			crc32c(v->buf + (size_t)i * BLOCK_SIZE, BLOCK_SIZE) != v->block[i].crc;
 	return false;
@@ -440,9 +450,9 @@ static void sort_out(struct meta__gc_move *v)
 static void have_read(struct meta *m, struct meta__gc_move *v)
 {
 	ASSERT(v->in_flight == 0 && v->stage == GC_READ);
-	if (v->part == 0)
+	if (!v->terms)
 		judge(v);
-	if ((v->part == 0 && reads_again(m, v)) || rebuilds(m, v))
+	if ((!v->terms && reads_again(m, v)) || rebuilds(m, v))
 		return;
 	sort_out(v);
 	if (v->good)

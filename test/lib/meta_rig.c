@@ -2,7 +2,7 @@
 #include "test/lib/meta_rig.h"
 
 #include "base/num.h"
-#include "base/xor.h"
+#include "base/gf.h"
 #include "meta/engine/meta_fold.h"
 
 #include <errno.h>
@@ -535,22 +535,20 @@ static const uint8_t *data_at(const struct rig *r, uint64_t baddr)
 	return (r->under[d] ? r->under[d] : r->view[d]) + META_BADDR_BLOCK(baddr) * 4096;
 }
 
-/* The block of a fold, from its others; NULL: it is in none, or one of them cannot be read. */
+/* The block of a fold, from its others; NULL: it is in none, or they cannot be read. */
 static const uint8_t *data_of_fold(const struct rig *r, uint64_t baddr)
 {
 	static uint8_t block[4096];
 	const struct meta_twins *t = meta_twins(r->m);
-	uint64_t other[META_FOLD_MAX];
-	const uint32_t count = meta_fold_of(t, baddr, other);
+	struct meta_fold_term term[META_FOLD_MAX];
+	const uint32_t count =
+		meta_fold_terms(t, baddr, meta_twins_away(t) | r->dead | r->bad_reads, false, term);
 
 	memset(block, 0, sizeof(block));
-	for (uint32_t i = 0; i < count; i++) {
-		const uint32_t d = META_BADDR_DRIVE(other[i]);
-
-		if (!meta_twins_has(t, d) || (r->dead | r->bad_reads) >> d & 1)
-			return NULL;
-		xor_into(block, r->view[d] + META_BADDR_BLOCK(other[i]) * 4096, 4096);
-	}
+	for (uint32_t i = 0; i < count; i++)
+		gf_add(block,
+		       r->view[META_BADDR_DRIVE(term[i].at)] + META_BADDR_BLOCK(term[i].at) * 4096,
+		       4096, term[i].by);
 	return count ? block : NULL;
 }
 

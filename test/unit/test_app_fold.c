@@ -258,8 +258,8 @@ static void spoil_two_of_each(uint32_t first)
 	const uint32_t blocks = meta_twins_blocks(t);
 
 	for (uint32_t i = 0; i < t->drive[first].count; i++) {
-		const uint64_t next =
-			atomic_load_explicit(&t->drive[first].ring[i], memory_order_acquire);
+		const uint64_t next = META_FOLD_AT(
+			atomic_load_explicit(&t->drive[first].ring[i], memory_order_acquire));
 
 		if (!next)
 			continue;
