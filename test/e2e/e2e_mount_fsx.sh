@@ -1,10 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause-Patent
-# Random operations on files of a mount beside a model (mount_fsx.py), through two mounts that must
-# see the same, while the appliance is killed and started again every two seconds.
+# Random operations on files of a mount beside a model (test/tools/mount_fsx.c), through two mounts
+# that must see the same, while the appliance is killed and started again every two seconds.
 cd "$(dirname "$0")/../.." && . test/e2e/lib.sh && . test/e2e/mount_lib.sh
 : "${APP_CORES:=2}"
 need_fuse
+FSX=$(realpath "$BUILD/release/test/tools/mount_fsx")
 case ${TEST_LENGTH:-short} in
 short) : "${OPERATIONS:=700}" "${KILLS_MAX:=1}" "${SEED:=1}" ;;
 long) : "${OPERATIONS:=20000}" "${KILLS_MAX:=1000}" "${SEED:=$$}" ;;
@@ -21,7 +22,7 @@ check "and over tcp" mount_at "$MNT-tcp" timeout=300
 check "through the page cache" mount_at "$MNT-buffered" timeout=300,buffered
 check "with a cache" mount_at "$MNT-cache" timeout=300,cache=30
 
-fsx() { python3 test/e2e/mount_fsx.py "$DIR/$2" "$DIR/$3" "$OPERATIONS" "$SEED" >"$DIR/fsx.$1" 2>&1; }
+fsx() { "$FSX" "$DIR/$2" "$DIR/$3" "$OPERATIONS" "$SEED" >"$DIR/fsx.$1" 2>&1; }
 fsx direct mnt/a mnt-tcp/a & P1=$!
 fsx buffered mnt-buffered/b mnt-tcp/b & P2=$!
 fsx cache mnt-cache/c mnt-cache/c & P3=$!
