@@ -114,6 +114,10 @@ bool meta__geo_zone_there(const struct meta__geo *g, uint32_t zone);
 bool meta__geo_zone_roots(const struct meta__geo *g, uint32_t zone);
 /* Is a copy of the root area, or a part of it, on this drive? */
 bool meta__geo_roots_on(const struct meta__geo *g, uint32_t copy, uint32_t drive);
+/* Are both copies of some roots on drives that are lost? */
+bool meta__geo_roots_lost(const struct meta__geo *g);
+/* Returns the drive with this piece of a copy: a zone of it, or all. */
+uint32_t meta__geo_root_drive(const struct meta__geo *g, uint32_t copy, uint32_t piece);
 
 void meta__super_build(const struct meta__super *s, void *block);
 /* 0, -ENODATA (not ours, or damaged), -EPROTONOSUPPORT (why names it), -EUCLEAN. */
@@ -526,8 +530,8 @@ struct meta__mend {
 /* The drive that is being drained, and its state (meta_drain.c). */
 struct meta__drain {
 	bool moves[2];                          /* copies of the roots that move now */
-	uint32_t drive;                         /* that a change of the set concerns */
-	enum meta__drive_state to;              /* its next state */
+	uint64_t drives;                        /* that a change of the set concerns, by bits */
+	enum meta__drive_state to;              /* their next state */
 	bool roots;                             /* the change moves roots */
 	bool writing;                           /* roots: the copy that was read is being written */
 	bool cannot;                            /* move them: not tried again until asked for */

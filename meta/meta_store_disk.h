@@ -22,6 +22,7 @@
 #define META__FEATURE_COPIES   (1ull << 3) /* zones have twins, and a drive may be lost   */
 #define META__FEATURE_CONVERTS (1ull << 4) /* blocks may still have one copy of two */
 #define META__FEATURE_FOLDS    (1ull << 5) /* pairs are folded: zones of parity   */
+#define META__FEATURE_LOST     (1ull << 6) /* more than one drive is lost now     */
 #define META__ROOT_ZONES_MAX   32u         /* that a copy of the root area may lie in     */
 
 LAYOUT_BEGIN

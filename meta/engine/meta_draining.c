@@ -2,19 +2,28 @@
 /* The drive that is being drained or was lost, and the progress: meta_drain.c empties it. */
 #include "meta/engine/meta_pair.h"
 
+/* It is never gone: no superblock can name as many zones as a copy of the roots needs. */
+static bool keeps_roots(const struct meta__geo *g, uint32_t drive)
+{
+	return g->root_zones > META__ROOT_ZONES_MAX &&
+	       (meta__geo_roots_on(g, 0, drive) || meta__geo_roots_on(g, 1, drive));
+}
+
+/* The blocks of lost drives come first; of these drives, one that can be gone. */
 uint32_t meta__drain_drive(const struct meta *m)
 {
 	const struct meta__geo *g = &m->zones->geo;
-
-	uint32_t drains = META_DRIVES_MAX;
+	uint32_t drains = META_DRIVES_MAX, stays = META_DRIVES_MAX;
 
 	for (uint32_t d = 0; d < g->ndrives; d++) {
+		if (g->state[d] == DRIVE_LOST && !keeps_roots(g, d))
+			return d;
 		if (g->state[d] == DRIVE_LOST)
-			return d; /* what it had comes first */
+			stays = d;
 		if (g->state[d] == DRIVE_DRAINS)
 			drains = d;
 	}
-	return drains;
+	return stays < META_DRIVES_MAX ? stays : drains;
 }
 
 /* Returns true if the drive is draining and empty: then a failed write to it harms nothing. */

@@ -26,10 +26,12 @@
  *      (meta_ckpt.c (10)).  So no change that a client or a later mount sees depends on a drive
  *      that missed it
  *      [test_meta_pair:death_and_power_cuts_lose_nothing].
- *  (4) A drive that is lost is never read or written again, whatever it answers, and at most one
- *      is lost at a time: if another fails before the first is GONE, the store takes no more
- *      changes [test_meta_pair:second_loss_freezes_the_store].  A drive that has the
- *      only copy of a block is not lost, and a lost drive becomes GONE only when no zone is lone
+ *  (4) A drive that is lost is never read or written again, whatever it answers.  One that has the
+ *      only copy of something is not lost (meta_needed.c): if it fails the store takes no more
+ *      changes [test_meta_pair:second_loss_freezes_the_store].  At most as many are lost in one
+ *      step as stay, so a mount with more drives than are missing cannot meet only those that were
+ *      left behind (meta_drives.c) [test_meta_needed:as_many_stay_as_are_lost_together].
+ *      A lost drive becomes GONE only when no zone is lone
  *      [test_meta_pair_moves:drive_with_the_only_copy_is_not_lost].
  *  (5) A zone is thin if it needs a twin and has none that can be used: on a drive that is lost, or
  *      opened while only one drive served.  Thin zones are moved to pairs like those of a drive
@@ -495,46 +497,45 @@ bool meta__may_lose(const struct meta *m)
 	return m->copies > 1 && !m->converts;
 }
 
-/* Another one is lost, and its content has not been copied yet: (4). */
-static wk_cold bool is_second(struct meta *m, uint32_t drive)
+/* Returns the drives that are lost, or about to be. */
+static uint64_t lost_ones(const struct meta *m)
 {
-	const struct meta__geo *g = &m->zones->geo;
+	uint64_t lost = m->losing;
 
-	ASSERT(!(m->losing >> drive & 1));
-	for (uint32_t d = 0; d < g->ndrives; d++) {
-		if (g->state[d] != DRIVE_LOST && !(m->losing >> d & 1))
-			continue;
-		m->error[0] = '\0'; /* this says more */
+	for (uint32_t d = 0; d < m->zones->geo.ndrives; d++)
+		lost |= (uint64_t)(m->zones->geo.state[d] == DRIVE_LOST) << d;
+	return lost;
+}
+
+/* Why the store cannot go on without it (4). */
+static wk_cold void tell_needed(struct meta *m, uint32_t drive)
+{
+	const uint64_t lost = lost_ones(m);
+
+	ASSERT(drive < m->zones->geo.ndrives && !(lost >> drive & 1));
+	m->error[0] = '\0'; /* this says more */
+	if (lost)
 		meta__error(m,
 			    "drive %u failed before all that was on drive %u had been copied: the "
 			    "store takes no more changes; bring drive %u back and start again, or "
 			    "save what is whole: wekactl check --salvage DIR",
-			    drive, d, drive);
-		return true;
-	}
-	return false;
-}
-
-/* It has the only copy of something: a zone there was opened while it served alone (4). */
-static wk_cold bool has_only_copy(struct meta *m, uint32_t drive)
-{
-	const uint32_t first = m->zones->geo.zone_base[drive];
-
-	ASSERT(m->copies > 1);
-	for (uint32_t i = first; m->zones->lone > 0 && i < first + m->zones->geo.zone_count[drive];
-	     i++) {
-		if (!m->zones->zone[i].lone || !m->zones->zone[i].live)
-			continue;
-		m->error[0] = '\0'; /* this says more */
+			    drive, (uint32_t)__builtin_ctzll(lost), drive);
+	else
 		meta__error(
 			m,
 			"drive %u failed, and has the only copy of some blocks: the store takes "
 			"no more changes; bring drive %u back and start again, or save what is "
 			"whole: wekactl check --salvage DIR",
 			drive, drive);
-		return true;
-	}
-	return false;
+}
+
+/* At least as many must stay as a set of drives says to be lost (4). */
+static bool enough_stay(const struct meta *m, uint32_t drive)
+{
+	const uint32_t lose = (uint32_t)__builtin_popcountll(m->losing) + 1;
+
+	ASSERT(!(m->losing >> drive & 1));
+	return taking(m) - meta__drive_takes(m, drive) >= lose;
 }
 
 bool meta__drive_lose(struct meta *m, uint32_t drive)
@@ -549,9 +550,12 @@ bool meta__drive_lose(struct meta *m, uint32_t drive)
 	if (!meta__may_lose(m) || !m->mounted || m->failed || g->state[drive] > DRIVE_DRAINS ||
 	    taking(m) - meta__drive_takes(m, drive) < 1)
 		return false;
-	if (is_second(m, drive) || has_only_copy(m, drive) || m->dead)
-		return false;                   /* (4) */
-	ASSERT(!(m->losing & (m->losing - 1))); /* (4): one at a time */
+	if (!enough_stay(m, drive) || meta__drive_is_needed(m, drive)) { /* (4) */
+		tell_needed(m, drive);
+		return false;
+	}
+	if (m->dead & ~lost_ones(m))
+		return false; /* one that could not be lost */
 	m->dead |= 1ull << drive;
 	m->losing |= 1ull << drive;
 	meta__twins_without(m, drive); /* (4) */

@@ -40,6 +40,8 @@ bool meta__is_thin(const struct meta *m, uint32_t zone);
 bool meta__drive_reads(const struct meta *m, uint32_t drive);
 /* May a drive be lost: does each block have two copies?  Not while the store converts. */
 bool meta__may_lose(const struct meta *m);
+/* Has anything its only readable copy there: blocks, log, roots (meta_needed.c)? */
+must_check bool meta__drive_is_needed(const struct meta *m, uint32_t drive);
 /* Goes on without this drive, whose copies are not complete any more.  False: it cannot. */
 must_check bool meta__drive_lose(struct meta *m, uint32_t drive);
 

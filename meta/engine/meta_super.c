@@ -26,7 +26,7 @@
 
 #define META__FEATURES                                                                             \
 	(META__FEATURE_DRIVES | META__FEATURE_DRAIN | META__FEATURE_SPREAD |                       \
-	 META__FEATURE_COPIES | META__FEATURE_CONVERTS | META__FEATURE_FOLDS)
+	 META__FEATURE_COPIES | META__FEATURE_CONVERTS | META__FEATURE_FOLDS | META__FEATURE_LOST)
 
 /* ---- geometry -------------------------------------------------------------- */
 
@@ -205,6 +205,25 @@ bool meta__geo_zone_roots(const struct meta__geo *g, uint32_t zone)
 	return false;
 }
 
+uint32_t meta__geo_root_drive(const struct meta__geo *g, uint32_t copy, uint32_t piece)
+{
+	ASSERT(copy < 2);
+	ASSERT(piece < META__ROOT_ZONES_MAX);
+	if (g->root_zone[copy][0] == 0)
+		return META_BADDR_DRIVE(g->root_area[copy]);
+	return drive_of_zone(g, g->root_zone[copy][piece] - 1);
+}
+
+bool meta__geo_roots_lost(const struct meta__geo *g)
+{
+	ASSERT(g->root_zones > 0);
+	for (uint32_t i = 0; i < min_u32(g->root_zones, META__ROOT_ZONES_MAX); i++)
+		if (g->state[meta__geo_root_drive(g, 0, i)] == DRIVE_LOST &&
+		    g->state[meta__geo_root_drive(g, 1, i)] == DRIVE_LOST)
+			return true;
+	return false;
+}
+
 bool meta__geo_roots_on(const struct meta__geo *g, uint32_t copy, uint32_t drive)
 {
 	ASSERT(copy < 2);
@@ -231,6 +250,15 @@ static uint32_t crc_without(const void *block, uint32_t size_bytes, uint32_t crc
 	return crc32c_more(crc, p + crc_at + 4, size_bytes - crc_at - 4);
 }
 
+static uint32_t lost_count(const struct meta__super *s)
+{
+	uint32_t lost = 0;
+
+	for (uint32_t d = 0; d < META_DRIVES_MAX; d++)
+		lost += s->drive_state[d] == DRIVE_LOST;
+	return lost;
+}
+
 void meta__super_build(const struct meta__super *s, void *block)
 {
 	struct meta_super_disk d = {
@@ -248,7 +276,8 @@ void meta__super_build(const struct meta__super *s, void *block)
 				    (s->spread ? META__FEATURE_SPREAD : 0) |
 				    (s->copies > 1 ? META__FEATURE_COPIES : 0) |
 				    (s->converts ? META__FEATURE_CONVERTS : 0) |
-				    (s->fold ? META__FEATURE_FOLDS : 0)),
+				    (s->fold ? META__FEATURE_FOLDS : 0) |
+				    (lost_count(s) > 1 ? META__FEATURE_LOST : 0)),
 		.set = le64_of(s->set),
 		.root_at = { le64_of(s->root_at[0]), le64_of(s->root_at[1]) },
 	};
@@ -272,6 +301,8 @@ void meta__super_build(const struct meta__super *s, void *block)
 		memcpy(d.incompat_name[5], "parity", 6);
 		d.fold = le32_of(s->fold);
 	}
+	if (lost_count(s) > 1)
+		memcpy(d.incompat_name[6], "lost drives", 11);
 	memcpy(d.drive_state, s->drive_state, sizeof(d.drive_state));
 	for (uint32_t i = 0; i < META__ROOT_ZONES_MAX; i++)
 		for (uint32_t copy = 0; copy < 2; copy++)
@@ -346,12 +377,10 @@ static bool drain_is_sane(const struct meta__super *s)
 {
 	struct meta__geo g;
 	bool any = false, there = false;
-	uint32_t lost = 0;
 
 	for (uint32_t d = 0; d < META_DRIVES_MAX; d++) {
 		if (s->drive_state[d] > DRIVE_LOST || (s->drive_state[d] && d >= s->ndrives))
 			return false;
-		lost += s->drive_state[d] == DRIVE_LOST;
 		any |= s->drive_state[d] != DRIVE_SERVES;
 		there |= d < s->ndrives && s->drive_state[d] == DRIVE_SERVES;
 	}
@@ -359,7 +388,7 @@ static bool drain_is_sane(const struct meta__super *s)
 		any |= s->root_zone[0][i] || s->root_zone[1][i];
 	if (!any)
 		return true;
-	if (lost >= (s->converts ? 1 : s->copies))
+	if (lost_count(s) && (s->converts || s->copies < 2))
 		return false;
 	if (!s->drained || !s->set || !there)
 		return false;
@@ -465,6 +494,8 @@ int meta__super_parse(const void *block, struct meta__super *out, char why[128])
 	(void)snprintf(why, 128, "superblock makes no sense");
 	if (le64_get(d.incompat) & META__FEATURE_CONVERTS && !out->converts)
 		return -EUCLEAN; /* the field without the bit: an older program wrote it */
+	if (!(le64_get(d.incompat) & META__FEATURE_LOST) != (lost_count(out) < 2))
+		return -EUCLEAN;
 	if (!super_is_sane(out))
 		return -EUCLEAN;
 	why[0] = '\0';

@@ -318,25 +318,37 @@ void meta__drive_state_set(struct meta *m, uint32_t drive, enum meta__drive_stat
 	z->wear_least_zones = 0;
 }
 
+/* Adds the live blocks and pages in the zones of one drive, and in their folds. */
+static void add_live(const struct meta *m, uint32_t drive, uint64_t *blocks, uint64_t *pages)
+{
+	const struct meta__zones *z = m->zones;
+
+	ASSERT(drive < z->geo.ndrives);
+	for (uint32_t i = 0; i < z->geo.zone_count[drive]; i++) {
+		const uint32_t first = meta__pair_first(m, z->geo.zone_base[drive] + i);
+		const struct meta__zone *at = &z->zone[first];
+
+		if (at->kind == META__ZONE_DATA)
+			*blocks += meta__in_fold(at) ? meta__fold_live(m, first) : at->live;
+		if (at->kind == META__ZONE_PAGE)
+			*pages += div_up(at->live, META_PAGE_BLOCKS);
+	}
+}
+
+/* Several may be lost; nothing lives on two of them (meta_needed.c). */
 void meta__zones_drain(struct meta *m, uint32_t drive)
 {
 	struct meta__zones *z = m->zones;
+	const uint8_t state = z->geo.state[drive];
 	uint64_t blocks = 0, pages = 0;
 
 	ASSERT(drive < z->geo.ndrives);
 	z->drain_zones = 0;
-	if (z->geo.state[drive] == DRIVE_LOST && !meta__in_pairs(m))
+	if (state == DRIVE_LOST && !meta__in_pairs(m))
 		return; /* no other drive has room for second copies: nothing moves */
-	for (uint32_t i = 0; i < z->geo.zone_count[drive]; i++) {
-		const uint32_t zone = z->geo.zone_base[drive] + i;
-		const struct meta__zone *at = &z->zone[meta__pair_first(m, zone)];
-
-		if (at->kind == META__ZONE_DATA)
-			blocks += meta__in_fold(at) ? meta__fold_live(m, meta__pair_first(m, zone))
-						    : at->live;
-		if (at->kind == META__ZONE_PAGE)
-			pages += div_up(at->live, META_PAGE_BLOCKS);
-	}
+	for (uint32_t d = 0; d < z->geo.ndrives; d++)
+		if (d == drive || (state == DRIVE_LOST && z->geo.state[d] == DRIVE_LOST))
+			add_live(m, d, &blocks, &pages);
 	z->drain_zones =
 		(uint32_t)(div_up(blocks, z->geo.zone_end - 1) + div_up(pages, z->geo.zone_pages));
 }

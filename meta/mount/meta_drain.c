@@ -103,19 +103,26 @@ static void take_away(struct meta *m, uint32_t drive)
 	if (!(m->losing >> drive & 1))
 		return;
 	m->losing &= ~(1ull << drive); /* it failed when nothing was there any more */
-	meta__log_recorded(m);
+	if (!m->losing)
+		meta__log_recorded(m);
 }
 
-/* All other drives say that it is lost: what waited for that may count now. */
-static void recorded(struct meta *m, uint32_t drive)
+/* All other drives say that these are lost: what waited for that may count now, unless another one
+ * failed meanwhile. */
+static void recorded(struct meta *m, uint64_t drives)
 {
-	ASSERT(m->losing >> drive & 1);
-	ASSERT(m->zones->geo.state[drive] == DRIVE_LOST);
-	m->losing &= ~(1ull << drive);
-	m->boot->drain.cannot = false; /* what failed for it may be done on others */
-	m->conf.drive[drive].volatile_cache = false;
-	m->conf.drive[drive].deallocate_max_blocks = 0;
-	meta__log_recorded(m);
+	ASSERT(drives && !(drives & ~m->losing));
+	m->losing &= ~drives;
+	m->boot->drain.cannot = false; /* what failed for them may be done on others */
+	for (uint64_t left = drives; left; left &= left - 1) {
+		const uint32_t d = (uint32_t)__builtin_ctzll(left);
+
+		ASSERT(m->zones->geo.state[d] == DRIVE_LOST);
+		m->conf.drive[d].volatile_cache = false;
+		m->conf.drive[d].deallocate_max_blocks = 0;
+	}
+	if (!m->losing)
+		meta__log_recorded(m);
 }
 
 static int change_supers(struct meta *m)
@@ -124,18 +131,18 @@ static int change_supers(struct meta *m)
 	const struct meta__drain *dr = &b->drain;
 	int err = meta__drives_write(m);
 
-	ASSERT(b->adding);
-	ASSERT(b->next.drive_state[dr->drive] == (uint8_t)dr->to);
+	ASSERT(b->adding && dr->drives);
 	if (err != -EALREADY)
 		return err;
 	b->super = b->next;
-	meta__drive_state_set(m, dr->drive, dr->to);
+	for (uint64_t left = dr->drives; left; left &= left - 1)
+		meta__drive_state_set(m, (uint32_t)__builtin_ctzll(left), dr->to);
 	if (dr->to == DRIVE_GONE)
-		take_away(m, dr->drive);
+		take_away(m, (uint32_t)__builtin_ctzll(dr->drives));
 	b->drain.log_bound = false;
 	(void)log_is_bound(m);
 	if (dr->to == DRIVE_LOST)
-		recorded(m, dr->drive);
+		recorded(m, dr->drives);
 	b->drain.asked = 0;
 	b->drain.epoch = 0;
 	meta__gc_look_drains(m); /* a drain waited while another drive was lost */
@@ -145,24 +152,33 @@ static int change_supers(struct meta *m)
 
 /* The drive's own superblock is written last when it goes (2), else first: if that fails, no other
  * superblock says what a mount would have to write there. */
-static void change(struct meta *m, uint32_t drive, enum meta__drive_state to, int *status)
+static void change_all(struct meta *m, uint64_t drives, enum meta__drive_state to, int *status)
 {
 	struct meta__boot *b = m->boot;
+	const uint32_t first = (uint32_t)__builtin_ctzll(drives);
 
 	ASSERT(!b->adding);
-	ASSERT(drive < b->super.ndrives);
+	ASSERT(drives && first < b->super.ndrives);
+	ASSERT(to == DRIVE_LOST || !(drives & (drives - 1)));
+	meta__next_set(m);
+	for (uint64_t left = drives; left; left &= left - 1)
+		b->next.drive_state[__builtin_ctzll(left)] = (uint8_t)to;
+	b->write_from = to >= DRIVE_GONE ? (first + 1) % b->next.ndrives : first;
+	b->write_both = to < DRIVE_GONE;
+	b->drain.drives = drives;
+	b->drain.to = to;
+	b->drain.roots = false;
+	meta__drives_begin(m, status, change_supers);
+}
+
+static void change(struct meta *m, uint32_t drive, enum meta__drive_state to, int *status)
+{
+	ASSERT(drive < META_DRIVES_MAX);
 	ASSERT(to != DRIVE_GONE ||
 	       m->zones->free_count[drive] == m->zones->geo.zone_count[drive]); /* (2) */
 	ASSERT(to != DRIVE_GONE || !(meta__geo_roots_on(&m->zones->geo, 0, drive) ||
 				     meta__geo_roots_on(&m->zones->geo, 1, drive))); /* (2) */
-	meta__next_set(m);
-	b->next.drive_state[drive] = (uint8_t)to;
-	b->write_from = to >= DRIVE_GONE ? (drive + 1) % b->next.ndrives : drive;
-	b->write_both = to < DRIVE_GONE;
-	b->drain.drive = drive;
-	b->drain.to = to;
-	b->drain.roots = false;
-	meta__drives_begin(m, status, change_supers);
+	change_all(m, 1ull << drive, to, status);
 }
 
 void meta__drain_failed(struct meta *m)
@@ -350,16 +366,6 @@ static bool moves(const struct meta *m, uint32_t copy)
 	return m->boot->drain.moves[copy];
 }
 
-/* The drive with this piece of a copy; an area is whole. */
-static uint32_t root_drive(const struct meta__geo *g, uint32_t copy, uint32_t piece)
-{
-	ASSERT(copy < 2);
-	ASSERT(piece < META__ROOT_ZONES_MAX);
-	if (g->root_zone[copy][0] == 0)
-		return META_BADDR_DRIVE(g->root_area[copy]);
-	return META_BADDR_DRIVE(meta__geo_zone_baddr(g, g->root_zone[copy][piece] - 1));
-}
-
 /* Some roots have both copies on one drive. */
 static bool share_drive(const struct meta__geo *g)
 {
@@ -367,7 +373,7 @@ static bool share_drive(const struct meta__geo *g)
 
 	ASSERT(g->root_zones > 0);
 	for (uint32_t i = 0; i < min_u32(g->root_zones, META__ROOT_ZONES_MAX); i++)
-		shared |= root_drive(g, 0, i) == root_drive(g, 1, i);
+		shared |= meta__geo_root_drive(g, 0, i) == meta__geo_root_drive(g, 1, i);
 	return shared;
 }
 
@@ -517,7 +523,6 @@ static void roots_begin(struct meta *m, uint32_t drive)
 			memcpy(b->geo.root_zone[copy], b->drain.take[copy],
 			       sizeof(b->geo.root_zone[copy]));
 	}
-	b->drain.drive = drive;
 	b->drain.roots = true;
 	b->drain.writing = false;
 	b->write_from = 0;
@@ -541,7 +546,8 @@ static uint32_t zone_for_roots(const struct meta *m, uint32_t copy, uint32_t pie
 {
 	const struct meta__zones *z = m->zones;
 	const uint32_t take = m->boot->drain.take[copy ^ 1][piece];
-	const uint32_t other = take ? drive_of_take(m, take) : root_drive(&z->geo, copy ^ 1, piece);
+	const uint32_t other =
+		take ? drive_of_take(m, take) : meta__geo_root_drive(&z->geo, copy ^ 1, piece);
 	const uint32_t passes = is_left(m, copy, drive) ? 2 : 1;
 	uint32_t best = META_DRIVES_MAX;
 
@@ -699,7 +705,7 @@ void meta__drain_turn(struct meta *m)
 
 	ASSERT(!m->boot->adding);
 	if (m->losing && !m->failed) {
-		change(m, (uint32_t)__builtin_ctzll(m->losing), DRIVE_LOST, NULL);
+		change_all(m, m->losing, DRIVE_LOST, NULL);
 		return;
 	}
 	if (m->failed || m->stopping ||

@@ -375,6 +375,18 @@ static int unread(struct meta *m)
 	return 0;
 }
 
+/* One copy of each root is on a drive that is not lost, or the superblock is wrong. */
+static int has_roots(struct meta *m, const struct meta__super *s)
+{
+	struct meta__geo geo;
+
+	ASSERT(!m->mounted);
+	meta__geo_of(&geo, s);
+	if (!meta__geo_roots_lost(&geo))
+		return 0;
+	return meta__boot_fail(m, -EUCLEAN, "both copies of the roots are on lost drives");
+}
+
 int meta__drives_choose(struct meta *m)
 {
 	struct meta__boot *b = m->boot;
@@ -397,6 +409,8 @@ int meta__drives_choose(struct meta *m)
 		err = all_given(m, &b->super);
 	if (!err)
 		err = fits(m, &b->super);
+	if (!err)
+		err = has_roots(m, &b->super);
 	for (uint32_t d = m->conf.ndrives; d < b->super.ndrives; d++)
 		m->conf.drive[d] = (struct meta_drive_info){ 0 };
 	m->conf.ndrives = b->super.ndrives;

@@ -65,7 +65,7 @@ static void change(struct meta *m, int *status, int (*stage)(struct meta *m))
 	ASSERT(b->next.copies == 2);
 	b->write_from = 0;
 	b->write_both = false;
-	b->drain.drive = META_DRIVES_MAX;
+	b->drain.drives = 0;
 	b->drain.to = DRIVE_SERVES;
 	b->drain.roots = false;
 	meta__drives_begin(m, status, stage);
@@ -78,7 +78,7 @@ static int begun(struct meta *m)
 	int err = meta__drives_write(m);
 
 	ASSERT(b->next.converts && m->copies == 1);
-	ASSERT(b->drain.drive == META_DRIVES_MAX && !b->drain.roots);
+	ASSERT(!b->drain.drives && !b->drain.roots);
 	if (err != -EALREADY)
 		return err;
 	b->super = b->next;

@@ -49,21 +49,35 @@ static void add_zone(const struct meta *m, struct meta_rebuild *out, uint32_t zo
 		add(out, meta__zone_at(m, member[i]));
 }
 
-/* Zones of the drive, and those that were opened without a twin elsewhere. */
+/* Does what is on it move: the drive itself, or another one that is lost, too? */
+static bool is_of(const struct meta *m, const struct meta_rebuild *out, uint32_t drive)
+{
+	ASSERT(drive < m->zones->geo.ndrives);
+	ASSERT(out->what != META_REBUILD_NONE);
+	if (drive == out->drive)
+		return true;
+	return out->what == META_REBUILD_LOST &&
+	       (m->losing >> drive & 1 || m->zones->geo.state[drive] == DRIVE_LOST);
+}
+
+/* Zones of the drives, and those that were opened without a twin elsewhere. */
 static void add_zones(const struct meta *m, struct meta_rebuild *out)
 {
 	const struct meta__zones *z = m->zones;
 	const struct meta__geo *g = &z->geo;
-	const uint32_t first = out->drive < META_DRIVES_MAX ? g->zone_base[out->drive] : 0;
-	const uint32_t end = out->drive < META_DRIVES_MAX ? first + g->zone_count[out->drive] : 0;
 
-	ASSERT(end <= g->nzones);
 	ASSERT(out->what != META_REBUILD_NONE);
-	for (uint32_t i = first; i < end; i++)
-		add_zone(m, out, i);
-	for (uint32_t i = 0; z->lone > 0 && i < g->nzones; i++)
-		if (z->zone[i].lone && (i < first || i >= end))
-			add(out, &z->zone[i]);
+	for (uint32_t d = 0; d < g->ndrives; d++) {
+		const uint32_t first = g->zone_base[d], end = first + g->zone_count[d];
+		const bool all = is_of(m, out, d);
+
+		ASSERT(end <= g->nzones);
+		for (uint32_t i = first; (all || z->lone > 0) && i < end; i++)
+			if (all)
+				add_zone(m, out, i);
+			else if (z->zone[i].lone)
+				add(out, &z->zone[i]);
+	}
 }
 
 void meta_rebuild_count(const struct meta *m, struct meta_rebuild *out)

@@ -11,6 +11,7 @@
  *   - what was acknowledged, or seen, is there; any other change whole or not at all
  *   - as long as a drive serves, and only one has failed, the store takes changes
  *   - after each loss, power cuts meanwhile included, the store has two copies of everything again
+ *   - while it is rebuilt another drive may be lost if nothing depends on it (meta_needed.c)
  *
  * Some stores keep room for the rebuild of a drive, and some move blocks at a pace, which may be
  * none while files change.
@@ -76,7 +77,7 @@ static struct {
 static struct {
 	uint64_t lives, losses, by[HOWS], after[AFTERS], errands[ERRANDS];
 	uint64_t changes, lost, gone, mounts, cuts, alone, full, ckpt, collecting, cuts_rebuilding;
-	uint64_t converted, cuts_converting, spared, rests;
+	uint64_t converted, cuts_converting, spared, rests, second, second_cuts;
 	uint64_t folds, folds_hit; /* seen when it was whole; and when a drive failed */
 } seen;
 
@@ -475,6 +476,43 @@ static bool cut_meanwhile(void)
 	return mount() && is_there("after a cut, meanwhile");
 }
 
+/* It dies before the first is gone.  If the power fails before that is recorded, it is back. */
+static bool second_dies(uint32_t drive)
+{
+	r.dead |= 1u << drive;
+	if (!meta_drive_failed(r.m, drive))
+		return failed("a drive on which nothing depends was not lost");
+	seen.second++;
+	if (rand_below(&rnd, 2))
+		r.cut_at = r.writes + 1 + rand_below(&rnd, 30);
+	if (!work(1 + (uint32_t)rand_below(&rnd, 20)))
+		return false;
+	r.cut_at = 0;
+	if (!r.cut)
+		return meta_health(r.m) == 0 || failed("frozen by the second loss");
+	seen.second_cuts++;
+	r.dead &= ~(1u << drive);
+	r.never = 0;
+	rig_power_cut(&r);
+	return mount() && is_there("after a cut, before the second loss was recorded");
+}
+
+static bool second(void)
+{
+	const uint32_t drive = any_serving();
+
+	if (rand_below(&rnd, 2) || serving() < 2)
+		return true;
+	for (uint32_t n = 0; n < 3000 && !r.m->losing && meta_health(r.m) == 0; n++) {
+		if (!stat_of(life.victim).lost || !serves(drive))
+			return true;
+		if (!meta__drive_is_needed(r.m, drive))
+			return second_dies(drive);
+		(void)(rig_step(&r) || loss_change(&model));
+	}
+	return true;
+}
+
 static void turn_until_settled(void)
 {
 	meta_rebuild_pace(r.m, UINT32_MAX, META_PACE_FREE);
@@ -513,6 +551,8 @@ static bool settle(void)
 {
 	struct meta_check check = { 0 };
 
+	if (!second())
+		return false;
 	never_again();
 	for (uint32_t n = 0; n < CUTS_MAX && rand_below(&rnd, 3) == 0; n++)
 		if (!cut_meanwhile())
@@ -722,7 +762,7 @@ static bool has_happened(void)
 			return false;
 	return seen.folds && seen.folds_hit && seen.lost && seen.spared && seen.rests &&
 	       seen.ckpt && seen.collecting && seen.alone && seen.cuts_rebuilding &&
-	       seen.converted && seen.cuts_converting;
+	       seen.converted && seen.cuts_converting && seen.second_cuts;
 }
 
 int main(int argc, char **argv)
@@ -741,6 +781,7 @@ int main(int argc, char **argv)
 	       "%llu converted, with %llu cuts; %llu replaced; %llu stores with a spare drive, "
 	       "%llu rests; "
 	       "%llu folds hit, %llu whole; "
+	       "%llu lost a second one meanwhile (%llu with a cut); "
 	       "%llu during checkpoints, %llu during collection; %llu changes; %.0f s\n",
 	       (unsigned long long)seen.lives, (unsigned long long)seen.losses,
 	       (unsigned long long)seen.lost, (unsigned long long)seen.mounts,
@@ -749,7 +790,8 @@ int main(int argc, char **argv)
 	       (unsigned long long)seen.converted, (unsigned long long)seen.cuts_converting,
 	       (unsigned long long)seen.errands[REPLACE], (unsigned long long)seen.spared,
 	       (unsigned long long)seen.rests, (unsigned long long)seen.folds_hit,
-	       (unsigned long long)seen.folds, (unsigned long long)seen.ckpt,
+	       (unsigned long long)seen.folds, (unsigned long long)seen.second,
+	       (unsigned long long)seen.second_cuts, (unsigned long long)seen.ckpt,
 	       (unsigned long long)seen.collecting, (unsigned long long)seen.changes,
 	       (double)(clock_now_ns() - begin_ns) / 1e9);
 	if (args.count >= 200 && !has_happened())

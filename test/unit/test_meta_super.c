@@ -179,6 +179,34 @@ Test(meta_super, superblock_of_a_store_that_converts_has_a_feature_of_its_own)
 	cr_assert(!t.converts);
 }
 
+/* A program that knows one lost drive at most would call the superblock damaged. */
+Test(meta_super, superblock_that_names_two_lost_drives_has_a_feature_of_its_own)
+{
+	struct meta__super s = a_grown_super(), t;
+	char why[128];
+
+	s.drained = true;
+	s.copies = 2;
+	s.ndrives = 4;
+	s.drive_nblocks[2] = s.drive_nblocks[3] = s.drive_nblocks[1];
+	s.drive_state[2] = DRIVE_LOST;
+	meta__super_build(&s, block);
+	cr_assert_eq(block[16], 1 << 0 | 1 << 1 | 1 << 3);
+	cr_assert_eq(meta__super_parse(block, &t, why), 0, "%s", why);
+	s.drive_state[3] = DRIVE_LOST;
+	meta__super_build(&s, block);
+	cr_assert_eq(block[16], 1 << 0 | 1 << 1 | 1 << 3 | 1 << 6);
+	cr_assert_str_eq((char *)block + 600 + 6 * 16, "lost drives");
+	cr_assert_eq(meta__super_parse(block, &t, why), 0, "%s", why);
+	cr_assert_arr_eq(&s, &t, sizeof(s));
+	block[16] ^= 1 << 6;
+	resum(8);
+	cr_assert_eq(meta__super_parse(block, &t, why), -EUCLEAN, "the field without the feature");
+	s.drive_state[0] = s.drive_state[1] = DRIVE_LOST;
+	meta__super_build(&s, block);
+	cr_assert_eq(meta__super_parse(block, &t, why), -EUCLEAN, "no drive serves");
+}
+
 Test(meta_super, roots_that_cannot_be_there_are_refused)
 {
 	const uint64_t bad[] = { 0,
