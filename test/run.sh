@@ -145,7 +145,7 @@ mkdir -p "$OUT"
 case "$STAGE" in
 torture-tsan) JOBS=1 ;; # these use all cores themselves
 guest) [ "${TEST_LENGTH:-}" = short ] || JOBS=1 ;; # and so do these; some of the longer ones measure
-unit-*) JOBS=$((JOBS + JOBS / 2)) ;; # some wait more than they work
+unit-* | image) JOBS=$((JOBS + JOBS / 2)) ;; # some wait more than they work
 e2e) JOBS=$((2 * JOBS)) ;; # most do: for restarts, back-off and lost links
 esac
 begin=$(date +%s)

@@ -6,9 +6,9 @@ image: deb
 	$(Q)./.ci/deps.sh appliance/image/packages.txt
 	$(Q)BUILD='$(BUILD)' VERSION='$(IMAGE_VERSION)' ./appliance/image/build.sh
 
-# Makes it again, and boots it in QEMU: T=boot, T=bad, T=http, T=install, T=same, T=upgrade.
+# Makes it again, and boots it in QEMU: T=boot, T=bad, T=http, T=pxe, T=same, T=upgrade.
 image_tests := $(wildcard test/image/image_$(T)*.sh)
-image_long  := $(filter %_upgrade.sh %_install.sh %_bad.sh,$(image_tests)) # first, so that none is last alone
+image_long  := $(foreach t,upgrade boot bad http,$(filter %_$(t).sh,$(image_tests))) # first, so that none is last alone
 .PHONY: test-image
 test-image: export TEST_TIMEOUT ?= 7200
 test-image: image

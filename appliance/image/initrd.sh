@@ -4,13 +4,17 @@
 # because few boots need them, those of network cards.
 # build.sh calls it.
 set -eu
-# crc32c first: the file systems ask the kernel for it, not for a module.
-MODULES="crc32c_generic crc32c-intel sha256-ssse3 virtio_blk virtio_scsi virtio_pci nvme ahci sd_mod megaraid_sas
-	mpt3sas usb-storage uas xhci-pci ehci-pci hv_storvsc vmw_pvscsi dm-verity erofs ext4
-	vfat nls_cp437 nls_ascii" # and those of the installer's media
-# Network cards of servers, and loop for a root in memory.
-NET_MODULES="loop virtio_net vmxnet3 ena gve e1000e igb igc ixgbe ixgbevf i40e iavf ice bnx2x bnxt_en tg3
-	mlx4_en mlx5_core qede cxgb4 sfc be2net enic nfp atlantic r8169"
+# These are always loaded.  crc32c first: the file systems ask the kernel for it, not for a module.
+MODULES="crc32c_generic crc32c-intel sha256-ssse3 dm-verity erofs ext4
+	vfat nls_cp437 nls_ascii
+	sd_mod usb-storage uas" # for the installer's media, which may come late
+# Of these the ones for which there is a device: controllers of disks, also behind Intel's VMD and in
+# virtual machines.
+DISK_MODULES="nvme vmd ahci ata_piix megaraid_sas mpt3sas mpi3mr smartpqi hpsa aacraid xhci-pci
+	ehci-pci virtio_pci virtio_blk virtio_scsi vmw_pvscsi pci-hyperv hv_storvsc xen-blkfront"
+# Network cards of servers and virtual machines, and loop for a root in memory.
+NET_MODULES="loop virtio_net vmxnet3 hv_netvsc xen-netfront ena gve mana e1000e igb igc ixgbe ixgbevf i40e iavf
+	ice bnx2x bnxt_en tg3 mlx4_en mlx5_core qede cxgb4 sfc be2net enic nfp atlantic r8169"
 . "$OUT/root.env"
 r=$OUT/initrd.tree
 rm -rf "$r"
@@ -18,11 +22,11 @@ mkdir -p "$r/bin" "$r/dev" "$r/proc" "$r/sys" "$r/run" "$r/sysroot" "$r/lib/modu
 
 cp "$TREE/bin/busybox" "$r/bin/"
 for applet in sh mount umount mkdir sleep cat modprobe switch_root reboot grep od tr sed sync \
-	zcat dd rm rmdir tee poweroff losetup tar gunzip wget udhcpc ip; do
+	zcat dd rm rmdir tee poweroff losetup tar gunzip wget udhcpc ip sort; do
 	ln -s busybox "$r/bin/$applet"
 done
 # Programs with their libraries.
-for program in /sbin/dmsetup /sbin/blkid /sbin/e2fsck; do
+for program in /sbin/dmsetup /sbin/blkid /sbin/e2fsck /sbin/blkdiscard; do
 	cp "$TREE$program" "$r/bin/"
 	chroot "$TREE" ldd "$program" | grep -oE '/[^ ]+ \(0x' | while read -r lib _; do
 		mkdir -p "$r${lib%/*}"
@@ -39,7 +43,7 @@ with_needs() { # MODULE...: files
 	rm "$OUT/modules.needs"
 }
 # shellcheck disable=SC2086 # words
-with_needs $MODULES >"$OUT/modules.disk"
+with_needs $MODULES $DISK_MODULES >"$OUT/modules.disk"
 # shellcheck disable=SC2086
 with_needs $NET_MODULES >"$OUT/modules.all"
 comm -13 "$OUT/modules.disk" "$OUT/modules.all" >"$OUT/modules.net"

@@ -68,6 +68,9 @@ rm -rf usr/share/man usr/share/locale usr/share/info usr/share/lintian usr/share
 	usr/share/zsh usr/share/polkit-1 etc/apt etc/*- etc/.pwd.lock etc/kernel etc/initramfs-tools \
 	usr/lib/kernel usr/lib/udev/hwdb.d
 find . -name '*.pyc' -delete
+# Names of products, for people; and generators of units: only that of etc/fstab has work here.
+rm -f usr/lib/udev/hwdb.bin
+find usr/lib/systemd/system-generators -type f ! -name systemd-fstab-generator -delete
 
 # ---- file system and hashes -------------------------------------------------------------------------
 find . -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +

@@ -3,6 +3,7 @@
 # A machine set up by a medium for cloud-init, and an upgrade to an image that boots but does not
 # serve.
 cd "$(dirname "$0")/../.." && . test/image/lib.sh
+CPUS=2
 
 mkdir -p "$DIR/extra/etc/systemd/system/weka-appliance.service.d"
 printf '[Service]\nExecStartPre=/bin/false\n' >"$DIR/extra/etc/systemd/system/weka-appliance.service.d/bad.conf"
@@ -11,8 +12,10 @@ check "one that does not serve" image_of bad "$V.2"
 unset EXTRA
 
 cores() { ctl --json status | python3 -c 'import json, sys; print(len(json.load(sys.stdin)["cores"]))'; }
-HOST=flash7
-serve_a_tree cloud_medium flash7 2
+disk "$IMAGES/weka.raw" 4G
+check "a medium for cloud-init" cloud_medium flash7 2
+check "power on" power_on
+serve_a_tree flash7
 is "it has as many cores as the medium says" 2 "$(cores)"
 check "another medium" cloud_medium flash8 1
 

@@ -1,16 +1,47 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause-Patent
-# The disk image, booted on a machine with two empty NVMe drives: it formats nothing until it is told
-# to, then serves; what a client has stored is there after a power cut.  Then its kernel comes over
-# the network.
+# Somebody installs at the console, from a CD, and nothing is written to a disk that he did not name.  The
+# machine boots from that disk, with two empty NVMe drives: it formats nothing until it is told to, then
+# serves; what a client has stored is there after a power cut.
 cd "$(dirname "$0")/../.." && . test/image/lib.sh
 
+# The disk has an appliance already, one that is damaged.
 disk "$IMAGES/weka.raw" 4G
-check "power on" power_on
+dd if=/dev/urandom of="$DIR/disk" bs=1M count=1 seek=400 conv=notrunc status=none
+is "the disk is not the image" 1 "$(is_the_image >/dev/null; echo $?)"
+truncate -s 4G "$DIR/d0"
+as_it_was=$(stat -c %y "$DIR/disk")
+: >"$DIR/cd"
+label "install = vda"
+check "power on, with the CD" power_on
+check "it asks which disk" expect "Type its name: $" 300
+is "a disk with an appliance is none that the medium may name" 1 \
+	"$(grep -c "vda has an appliance, .* nothing is written" "$DIR/expected")"
+is "of those that are large enough" "nvme0n1 vda" "$(awk '/ GB / { print $1 }' "$DIR/expected" | xargs)"
+say nvme9
+check "a disk that is not there" expect "There is no disk nvme9" 30
+say nvme0n1
+check "it asks" expect "ERASE nvme0n1.  Type yes: $" 30
+say no
+check "and does nothing without a yes" expect "name: $" 30
+is "nothing was written" "$as_it_was 0 0" "$(stat -c %y "$DIR/disk") $(written "$DIR/d0" "$DIR/d1")"
+say vda
+check "it asks, and says what will be lost" expect "ERASE vda, which has an appliance, .*  Type yes: $" 30
+say yes
+check "it installs" expect "Installed on vda" 300
+check "the disk has the image, byte for byte" is_the_image
+is "and no other disk has anything" "0 0" "$(written "$DIR/d0" "$DIR/d1")"
+check "off" power_cut
+rm "$DIR/cd" "$DIR/medium"
+truncate -s 1G "$DIR/d0"
+
+# ---- set up at the console --------------------------------------------------------------------------
+check "power on, without the CD" power_on
 check "it comes up, and shows the drives that it found" expect "Not configured.*0000:00:03.0 0000:00:04.0" 300
+check "it is this image" grep -qa "weka-appliance $V on weka-" "$DIR/expected"
 say nonsense
 check "there is no shell" expect "nonsense: no such command" 30
-is "no drive was written to" 0 "$(cat "$DIR/d0" "$DIR/d1" | tr -d '\000' | wc -c)"
+is "no drive was written to" "0 0" "$(written "$DIR/d0" "$DIR/d1")"
 say setup
 check "setup asks" expect "Type yes: $" 30
 say no
@@ -48,14 +79,4 @@ check "power off" power_off
 is "the state has the rest of the disk" yes \
 	"$(sfdisk -lq -o Size,Name "$DIR/disk" | awk '$2 == "weka-state" { print $1 ~ /G$/ ? "yes" : $1 }')"
 
-# ---- over the network ---------------------------------------------------------------------------
-mkdir "$DIR/tftp" && cp "$IMAGES/weka.efi" "$DIR/tftp/"
-check "the disk has no boot loader" mdel -i "$(esp)" ::EFI/BOOT/BOOTX64.EFI
-check "power on" power_on
-check "the kernel comes over the network" expect "NBP filename is weka.efi" 120
-check "it serves" expect "Serving at tls://" 300
-rm -rf "$DIR/back"
-check "a client reads the tree" ctl export /tree "$DIR/back"
-check "it is the same" same_trees "$DIR/tree" "$DIR/back"
-check "power off" power_off
 finish

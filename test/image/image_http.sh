@@ -52,7 +52,7 @@ $INSIDE python3 -m http.server --bind 192.0.2.1 --directory "$DIR/www" 80 >"$DIR
 WEB=$!
 
 cp /usr/share/OVMF/OVMF_VARS_4M.fd "$DIR/vars"
-truncate -s 1G "$DIR/d0" "$DIR/d1"
+empty_drives 1G
 check "power on" power_on
 check "the firmware takes the kernel by HTTP" expect "starting Boot[0-9A-F]* .*HTTPv4" 600
 check "the kernel takes its root" expect "root from http://192.0.2.1/weka_$V.upgrade" 300

@@ -1,10 +1,23 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause-Patent
-# An upgrade to a newer image, and what happens when a byte of its root is not what it was.
+# A machine that is installed and set up unattended, as a medium says.  Then an upgrade to a newer image,
+# and what happens when a byte of its root is not what it was.
 cd "$(dirname "$0")/../.." && . test/image/lib.sh
 
 check "a newer image" image_of next "$V.1"
-serve_a_tree setup_file
+truncate -s 4G "$DIR/disk"
+empty_drives 1G
+cp /usr/share/OVMF/OVMF_VARS_4M.fd "$DIR/vars"
+: >"$DIR/cd"
+label "install = vda" "format = empty" "hostname = rack-7"
+check "power on, with the CD" power_on
+check "an empty disk gets the image" expect "Installed on vda" 300
+check "the machine switches itself off" switched_off
+check "the disk has the image, byte for byte" is_the_image
+is "and no other disk has anything" "0 0" "$(written "$DIR/d0" "$DIR/d1")"
+rm "$DIR/cd"
+check "power on, without the CD" power_on
+serve_a_tree rack-7
 
 # ---- to a newer image ------------------------------------------------------------------------------
 check "an upgrade is put there" ctl put "$DIR/next/weka_$V.1.upgrade" /next
