@@ -63,6 +63,7 @@ say yes
 check "it serves" expect "Serving at tls://" 300
 check "it shows its key" key_shown
 make_tree "$DIR/tree" 20
+check "a client reaches it" answers
 check "a client stores a tree" ctl import "$DIR/tree" /tree
 check "power off" power_off
 
