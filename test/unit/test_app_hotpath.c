@@ -194,6 +194,7 @@ static void teardown(void)
 	atomic_store(&bed.phase, QUIT);
 	pthread_join(bed.thread, NULL);
 	weka_close(bed.client);
+	(void)unlink(bed.address + strlen("shm:")); /* the server ends with the process */
 }
 
 /* ---- the hot path ------------------------------------------------------------------------ */
