@@ -4,7 +4,7 @@
  *
  *   client thread                             server thread
  *   FAB_READ on each of N connections  ----->  memcpy 2 GiB[anywhere] -> the window itself (shared
- *   checks each block's checksum       <-----  memory), or a buffer that fab_send_part() lends;
+ *   checks each block's checksum       <-----  memory), or a buffer that fab_send_part() sends;
  *                                              rdma: written from where it lies, nothing is copied
  *
  * Requests, windows, checksums and credits are the product's; there are no files.  The rows are
@@ -53,7 +53,7 @@ static const struct row {
  * completion arrives of a send queue of at most 1024 places, two for each reply. */
 #define RDMA_SLOTS_MORE 512u
 
-/* Memory that the server lends, in parts, to a transport that sends from it: a copy and its
+/* Memory from which a transport sends, in parts: a copy and its
  * checksums, or (rdma) checksums alone. */
 struct slot {
 	struct slot *next; /* free */
@@ -141,9 +141,9 @@ static uint32_t slot_send(struct fab_req *req, struct slot *slot, uint32_t i, co
 	return i;
 }
 
-/* Lends the payload itself, or a copy; and checksums for which the reply has no place. */
-static void answer_lent(struct fabric *f, struct fab_req *req, uint64_t at, uint32_t bytes,
-			uint32_t sums_bytes)
+/* Sends the payload itself, or a copy; and checksums for which the reply has no place. */
+static void answer_in_place(struct fabric *f, struct fab_req *req, uint64_t at, uint32_t bytes,
+			    uint32_t sums_bytes)
 {
 	struct slot *slot = f->slot_free;
 	const uint32_t *sums = f->sums + at / BLOCK_SIZE;
@@ -182,7 +182,7 @@ static void answer(struct fabric *f, struct fab_req *req)
 		memcpy(to, f->source + at, bytes);
 		memcpy(to + bytes, from, sums_bytes);
 	} else {
-		answer_lent(f, req, at, bytes, sums_bytes);
+		answer_in_place(f, req, at, bytes, sums_bytes);
 	}
 	for (uint32_t i = 0; i < min_u32(blocks, FAB_SUMS_INLINE); i++)
 		sums[i] = from[i];

@@ -154,18 +154,18 @@ static void leases_check(const struct weka_client *c, const struct counted *n)
 {
 	uint32_t calls = 0, orphans = 0, units = 0, used = c->pool.used_units;
 
-	for (uint32_t i = 0; i < c->lent_count; i++)
-		used += c->lent[i].runs.used_units;
+	for (uint32_t i = 0; i < c->added_count; i++)
+		used += c->added[i].runs.used_units;
 	for (uint32_t i = 0; i < c->leases_max; i++) {
 		struct client_lease *lease = &c->leases[i];
 
 		if (!lease->client)
 			continue;
 		ASSERT(lease->client == c && lease->orphans <= lease->calls);
-		ASSERT(!lease->lent || client__lent_is(c, lease->lent)); /* client_pool.c (2) */
+		ASSERT(!lease->added || client__added_is(c, lease->added)); /* client_pool.c (2) */
 		ASSERT(client__pool_of(lease)->run[lease->unit] == lease->units);
 		ASSERT(!lease->released || lease->calls > 0 || lease->lost); /* client_mem.c (3) */
-		ASSERT(!c->poisons || lease->lent ||
+		ASSERT(!c->poisons || lease->added ||
 		       !c->poisons[lease->unit]); /* client_poison.c (1) */
 		calls += lease->calls;
 		orphans += lease->orphans;
@@ -221,8 +221,8 @@ void client__check(const struct weka_client *c)
 	if (!c->pool.run)
 		return; /* the first session is not there yet */
 	pool_check(&c->pool);
-	for (uint32_t i = 0; i < c->lent_count; i++)
-		pool_check(&c->lent[i].runs);
+	for (uint32_t i = 0; i < c->added_count; i++)
+		pool_check(&c->added[i].runs);
 	if (c->leases_max <= WALK_MAX)
 		leases_check(c, &n);
 }

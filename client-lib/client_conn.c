@@ -9,11 +9,12 @@
  *     | +-next address-+--------------+                        |
  *     +--------------------------------------------------------+
  *
- * Over tcp and rdma the pool is the client's own memory, lent to each connection: a new session
- * gets the same.  Over shm the pool is the appliance's memory.  Then the old session's memory stays
- * until the new one's exists, because leases have bytes in it that the caller may be reading in any
- * thread.  Their bytes are copied, and the new memory takes over the old address range in one step.
- * A drive that still writes for the old session writes to memory that nobody reads.
+ * Over tcp and rdma the pool is the client's own memory, registered with each connection: a new
+ * session gets the same.  Over shm the pool is the appliance's memory.  Then the old session's
+ * memory stays until the new one's exists, because leases have bytes in it that the caller may be
+ * reading in any thread.  Their bytes are copied, and the new memory takes over the old address
+ * range in one step.  A drive that still writes for the old session writes to memory that nobody
+ * reads.
  *
  * Invariants:
  *
@@ -122,7 +123,7 @@ static wk_cold void try_failed(struct weka_client *c, uint64_t now_ns, int err, 
 		fab_close(c->next.conn);
 	c->next.conn = NULL;
 	c->next.region = NULL;
-	memset(c->next.lent, 0, sizeof(c->next.lent));
+	memset(c->next.added, 0, sizeof(c->next.added));
 	c->at = CLIENT_DOWN;
 	c->retry_ns = now_ns;
 	c->address_at++;
@@ -151,7 +152,7 @@ static void try_begin(struct weka_client *c, uint64_t now_ns)
 	c->at = CLIENT_HELLO;
 }
 
-/* Lends the client's own pool again, if the transport can. */
+/* Registers the client's own pool again, if the transport can. */
 static int pool_begin(struct weka_client *c)
 {
 	uint64_t bytes = align_down(fab_conn_limits(c->next.conn)->pool_max_bytes, POOL_ALIGN);
@@ -163,7 +164,7 @@ static int pool_begin(struct weka_client *c)
 		err = fab_pool_lend(c->next.conn, c->memory, c->pool_bytes, -1, &c->next.region);
 	if (err == -EOPNOTSUPP)
 		err = fab_pool_add(c->next.conn, min_u64(c->pool_bytes, bytes), &c->next.region);
-	return err ? err : client__lent_begin(c, &c->next);
+	return err ? err : client__added_begin(c, &c->next);
 }
 
 /* A caller that asked for a pool size does not get a smaller pool. */
@@ -251,8 +252,8 @@ static int adopt(struct weka_client *c)
 	c->counters.reconnects += !is_first;
 	c->lanes[0].conn = c->next.conn;
 	c->lanes[0].region = c->next.region;
-	memcpy(c->lanes[0].lent, c->next.lent, sizeof(c->lanes[0].lent));
-	ASSERT(client__lent_status(c, &c->lanes[0]) == 0); /* client_pool.c (1) */
+	memcpy(c->lanes[0].added, c->next.added, sizeof(c->lanes[0].added));
+	ASSERT(client__added_status(c, &c->lanes[0]) == 0); /* client_pool.c (1) */
 	c->lanes[0].watched = c->next.watched;
 	ASSERT(!c->next.armed);
 	c->lanes[0].at = CLIENT_UP;
@@ -284,7 +285,7 @@ static void try_pool(struct weka_client *c, uint64_t now_ns)
 	ASSERT(fab_poll(c->next.conn, now_ns, &none, 1) == 0);
 	err = fab_region_status(c->next.region);
 	if (!err)
-		err = client__lent_status(c, &c->next);
+		err = client__added_status(c, &c->next);
 	if (err == -EINPROGRESS)
 		err = fab_conn_status(c->next.conn) ? -ECONNRESET : -EINPROGRESS;
 	if (err == -EINPROGRESS && now_ns < c->try_until_ns)
@@ -577,7 +578,7 @@ void client__destroy(struct weka_client *c)
 		client__poison_end(c); /* no card has it registered any more */
 	if (c->memory_ours)
 		munmap(c->memory, c->pool_bytes);
-	client__lent_destroy(c);
+	client__added_destroy(c);
 	client__sleep_destroy(c);
 	client__pool_destroy(&c->pool);
 	client__opens_destroy(c);
@@ -663,8 +664,8 @@ int weka_get_counters(const struct weka_client *c, struct weka_counters *out)
 	all = c->counters;
 	all.size_bytes = out->size_bytes;
 	all.pool_used_bytes = (uint64_t)c->pool.used_units * WEKA_BLOCK;
-	for (uint32_t i = 0; i < c->lent_count; i++)
-		all.pool_used_bytes += (uint64_t)c->lent[i].runs.used_units * WEKA_BLOCK;
+	for (uint32_t i = 0; i < c->added_count; i++)
+		all.pool_used_bytes += (uint64_t)c->added[i].runs.used_units * WEKA_BLOCK;
 	memcpy(out, &all, min_u64(out->size_bytes, sizeof(all)));
 	client__leave(c);
 	return 0;

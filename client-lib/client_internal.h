@@ -41,7 +41,7 @@
 #define CLIENT_DONE_BATCH  32u                 /* calls taken from the fabric at once            */
 #define CLIENT_CLASSES     256u                /* of free runs in the pool                       */
 #define CLIENT_OPEN_BATCH  42u                 /* handles of one request: its body is a short one */
-#define CLIENT_LENT_MAX    (FAB_POOLS_MAX - 1) /* pools of the caller's */
+#define CLIENT_ADDED_MAX   (FAB_POOLS_MAX - 1) /* pools of the caller's */
 
 /* The library's state in weka_req.opaque. */
 enum client_req_state { CLIENT_REQ_IDLE, CLIENT_REQ_OUT, CLIENT_REQ_DONE };
@@ -88,7 +88,7 @@ struct weka_pool {
 struct client_lease {
 	struct weka_lease pub;
 	struct weka_client *client; /* NULL: not out        */
-	struct weka_pool *lent;     /* NULL: of the library's own pool */
+	struct weka_pool *added;    /* NULL: of the library's own pool */
 	struct client_lease *next_free;
 	uint32_t unit;
 	uint32_t units;
@@ -176,7 +176,7 @@ enum client_conn_at {
 struct client_lane {
 	struct fab_conn *conn;     /* NULL when DOWN, except over shm: client_conn.c (1) */
 	struct fab_region *region; /* in POOL and UP                                  */
-	struct fab_region *lent[CLIENT_LENT_MAX]; /* the same, of the caller's pools */
+	struct fab_region *added[CLIENT_ADDED_MAX]; /* the same, of the caller's pools */
 	enum client_conn_at at;
 	int watched;   /* its descriptor in `epoll`, or -1 */
 	uint64_t load; /* see client__cost()               */
@@ -251,8 +251,8 @@ struct weka_client {
 	enum client_conn_at at; /* state of the session; HELLO and POOL refer to `next` */
 
 	struct client_pool pool;
-	struct weka_pool lent[CLIENT_LENT_MAX]; /* client_pool.c */
-	uint32_t lent_count;
+	struct weka_pool added[CLIENT_ADDED_MAX]; /* client_pool.c */
+	uint32_t added_count;
 	uint8_t *poisons;      /* units; client_poison.c */
 	uint64_t poison_looks; /* number of comparisons */
 	struct weka_counters counters;
@@ -440,7 +440,7 @@ void client__retire(struct weka_client *c);
 	} while (0)
 
 /**
- * client__take - a free slot for `req`, with `window` (or NULL) checked and lent
+ * client__take - a free slot for `req`, with `window` (or NULL) checked and in use
  *
  * Enters the client; client__send() or client__drop() leaves it.
  *
@@ -542,7 +542,7 @@ static inline char *client__window(const struct client_slot *slot)
 	const struct client_lease *lease = slot->lease;
 
 	DASSERT(lease->client);
-	return (lease->lent ? lease->lent->memory : lease->client->memory) +
+	return (lease->added ? lease->added->memory : lease->client->memory) +
 	       slot->call.window_offset;
 }
 
@@ -550,7 +550,7 @@ static inline char *client__window(const struct client_slot *slot)
 static inline struct client_pool *client__pool_of(struct client_lease *lease)
 {
 	DASSERT(lease->client);
-	return lease->lent ? &lease->lent->runs : &lease->client->pool;
+	return lease->added ? &lease->added->runs : &lease->client->pool;
 }
 
 /* Returns the region of the slot's window on a lane, or NULL: it has no window. */
@@ -561,22 +561,22 @@ static inline struct fab_region *client__region(const struct client_slot *slot,
 
 	if (!lease || slot->call.window_bytes == 0)
 		return NULL;
-	if (likely(!lease->lent))
+	if (likely(!lease->added))
 		return lane->region;
-	ASSERT(lease->lent >= lease->client->lent);
-	return lane->lent[lease->lent - lease->client->lent];
+	ASSERT(lease->added >= lease->client->added);
+	return lane->added[lease->added - lease->client->added];
 }
 
 /* ---- pools of the caller's memory: client_pool.c ---------------------------------------- */
 
 /* Offers the pools that the lane does not know yet. */
-must_check int client__lent_begin(struct weka_client *c, struct client_lane *lane);
+must_check int client__added_begin(struct weka_client *c, struct client_lane *lane);
 /* Returns 0: the appliance knows them all; -EINPROGRESS; or its error. */
-must_check int client__lent_status(const struct weka_client *c, const struct client_lane *lane);
-bool client__lent_is(const struct weka_client *c, const struct weka_pool *pool);
+must_check int client__added_status(const struct weka_client *c, const struct client_lane *lane);
+bool client__added_is(const struct weka_client *c, const struct weka_pool *pool);
 /* Returns its size, or 0: it is not a pool of this client. */
-uint64_t client__lent_bytes(const struct weka_client *c, const struct weka_pool *pool);
-void client__lent_destroy(struct weka_client *c);
+uint64_t client__added_bytes(const struct weka_client *c, const struct weka_pool *pool);
+void client__added_destroy(struct weka_client *c);
 
 /* ---- connection: client_conn.c, client_key.c ----------------------------------------- */
 

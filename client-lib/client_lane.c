@@ -21,7 +21,7 @@
  * Invariants, true between any two calls:
  *
  *  (1) lanes_up counts the lanes that are UP; while c->at is CLIENT_UP it is not 0.
- *  (2) Lanes lend the pool, which is the client's own memory: so a lane that broke is closed at
+ *  (2) Lanes share the pool, which is the client's own memory: so a lane that broke is closed at
  *      once, and nobody writes for it any more.  Over shm, where the pool is the appliance's, there
  *      is one lane, which is kept until the next session's memory has replaced its own.
  *  (3) `load` is the sum of client__cost() over the calls that a lane has in flight.
@@ -128,7 +128,7 @@ static void lane_close(struct weka_client *c, struct client_lane *lane)
 		fab_close(lane->conn);
 	lane->conn = NULL;
 	lane->region = NULL;
-	memset(lane->lent, 0, sizeof(lane->lent));
+	memset(lane->added, 0, sizeof(lane->added));
 	lane->at = CLIENT_DOWN;
 }
 
@@ -192,7 +192,7 @@ static void join_hello(struct weka_client *c, struct client_lane *lane, uint64_t
 	if (!err)
 		err = fab_pool_lend(lane->conn, c->memory, c->pool_bytes, -1, &lane->region);
 	if (!err)
-		err = client__lent_begin(c, lane);
+		err = client__added_begin(c, lane);
 	if (err) {
 		join_failed(c, lane, now_ns, err);
 		return;
@@ -210,7 +210,7 @@ static void join_pool(struct weka_client *c, struct client_lane *lane, uint64_t 
 	ASSERT(fab_poll(lane->conn, now_ns, &none, 1) == 0);
 	err = fab_region_status(lane->region);
 	if (!err)
-		err = client__lent_status(c, lane);
+		err = client__added_status(c, lane);
 	if (err == -EINPROGRESS)
 		err = fab_conn_status(lane->conn) ? -ECONNRESET : -EINPROGRESS;
 	if (err == -EINPROGRESS && now_ns < lane->try_until_ns)

@@ -211,11 +211,11 @@ int client__leases_create(struct weka_client *c, uint32_t leases_max)
 	return 0;
 }
 
-/* `lent`: a pool of the caller's, or NULL: the library's own. */
-static int lease_from(struct weka_client *c, struct weka_pool *lent, uint64_t size_bytes,
+/* `added`: a pool of the caller's, or NULL: the library's own. */
+static int lease_from(struct weka_client *c, struct weka_pool *added, uint64_t size_bytes,
 		      struct weka_lease **out)
 {
-	struct client_pool *pool = lent ? &lent->runs : &c->pool;
+	struct client_pool *pool = added ? &added->runs : &c->pool;
 	struct client_lease *lease = c->leases_free;
 	uint64_t units = size_bytes / WEKA_BLOCK + (size_bytes % WEKA_BLOCK != 0);
 
@@ -236,17 +236,17 @@ static int lease_from(struct weka_client *c, struct weka_pool *lent, uint64_t si
 			(unsigned long long)size_bytes);
 
 	ASSERT(!lease->client && lease->unit + units <= pool->units);
-	if (!lent)
+	if (!added)
 		client__poison_taken(c, lease->unit, (uint32_t)units);
 	c->leases_free = lease->next_free;
 	lease->client = c;
-	lease->lent = lent;
+	lease->added = added;
 	lease->units = (uint32_t)units;
 	lease->calls = 0;
 	lease->orphans = 0;
 	lease->released = false;
 	lease->lost = false;
-	lease->pub.data = (lent ? lent->memory : c->memory) + (uint64_t)lease->unit * WEKA_BLOCK;
+	lease->pub.data = (added ? added->memory : c->memory) + (uint64_t)lease->unit * WEKA_BLOCK;
 	lease->pub.size_bytes = units * WEKA_BLOCK;
 	lease->pub.user = NULL;
 	*out = &lease->pub;
@@ -267,7 +267,7 @@ int weka_lease(struct weka_client *c, uint64_t size_bytes, struct weka_lease **o
 static int pool_lease(struct weka_client *c, struct weka_pool *pool, uint64_t size_bytes,
 		      struct weka_lease **out)
 {
-	if (unlikely(!client__lent_is(c, pool)))
+	if (unlikely(!client__added_is(c, pool)))
 		return client__say(c, -EINVAL, "weka_pool_lease: not a pool of this client");
 	return lease_from(c, pool, size_bytes, out);
 }
@@ -288,7 +288,7 @@ void client__lease_put(struct client_lease *lease)
 	ASSERT(c && lease->orphans <= lease->calls);
 	if (!lease->released || lease->calls > 0 || lease->lost)
 		return;
-	if (!lease->lent)
+	if (!lease->added)
 		client__poison_given(c, lease->unit, lease->units);
 	client__pool_give(client__pool_of(lease), lease->unit);
 	ASSERT(lease->orphans == 0); /* (3) */
@@ -325,7 +325,7 @@ void client__leases_copy(const struct weka_client *c, char *fresh)
 		const struct client_lease *lease = &c->leases[i];
 		uint64_t at = (uint64_t)lease->unit * WEKA_BLOCK;
 
-		if (lease->client && !lease->lent && !lease->released)
+		if (lease->client && !lease->added && !lease->released)
 			memcpy(fresh + at, c->memory + at, (uint64_t)lease->units * WEKA_BLOCK);
 	}
 }

@@ -2,7 +2,7 @@
 /*
  * Pools of the caller's memory.
  *
- *    weka_pool_add()    lent[i]: checked and mapped ---> offered to each lane ---> leases
+ *    weka_pool_add()    added[i]: checked and mapped ---> offered to each lane ---> leases
  *    a new lane         ... and to each lane that comes later, before it is UP
  *
  * The library's own pool (client_conn.c) is one of the connection's pools; these are the others.
@@ -15,7 +15,7 @@
  *
  * Invariants:
  *
- *  (1) A lane that is UP knows the first `lent_count` pools, but for one that is being added.
+ *  (1) A lane that is UP knows the first `added_count` pools, but for one that is being added.
  *  (2) A pool from which leases are cut is one of them, and stays until the client is closed.
  */
 #define _GNU_SOURCE /* F_GET_SEALS */
@@ -38,74 +38,74 @@
 
 /* ---- lanes ------------------------------------------------------------------------------- */
 
-int client__lent_begin(struct weka_client *c, struct client_lane *lane)
+int client__added_begin(struct weka_client *c, struct client_lane *lane)
 {
 	int err = 0;
 
-	ASSERT(lane->conn && c->lent_count <= CLIENT_LENT_MAX);
-	for (uint32_t i = 0; i < c->lent_count && !err; i++) {
-		const struct weka_pool *p = &c->lent[i];
+	ASSERT(lane->conn && c->added_count <= CLIENT_ADDED_MAX);
+	for (uint32_t i = 0; i < c->added_count && !err; i++) {
+		const struct weka_pool *p = &c->added[i];
 
-		if (!lane->lent[i])
+		if (!lane->added[i])
 			err = fab_pool_lend(lane->conn, p->memory, p->size_bytes, p->fd,
-					    &lane->lent[i]);
+					    &lane->added[i]);
 	}
 	return err;
 }
 
-int client__lent_status(const struct weka_client *c, const struct client_lane *lane)
+int client__added_status(const struct weka_client *c, const struct client_lane *lane)
 {
 	int status = 0;
 
-	ASSERT(lane->conn && c->lent_count <= CLIENT_LENT_MAX);
-	for (uint32_t i = 0; i < c->lent_count && !status; i++)
-		status = lane->lent[i] ? fab_region_status(lane->lent[i]) : -EINPROGRESS;
+	ASSERT(lane->conn && c->added_count <= CLIENT_ADDED_MAX);
+	for (uint32_t i = 0; i < c->added_count && !status; i++)
+		status = lane->added[i] ? fab_region_status(lane->added[i]) : -EINPROGRESS;
 	return status;
 }
 
 /* Returns the first error of a lane that is UP, -EINPROGRESS, or 0: all know the pools. */
-static int lent_everywhere(const struct weka_client *c)
+static int added_everywhere(const struct weka_client *c)
 {
 	int status = c->at == CLIENT_UP ? 0 : -EINPROGRESS;
 
-	ASSERT(c->lent_count > 0);
+	ASSERT(c->added_count > 0);
 	if (c->dead)
 		return c->dead;
 	for (uint32_t i = 0; i < c->lane_count && status == 0; i++)
 		if (c->lanes[i].at == CLIENT_UP)
-			status = client__lent_status(c, &c->lanes[i]);
+			status = client__added_status(c, &c->lanes[i]);
 	return status == -ECONNRESET ? -EINPROGRESS : status; /* the next turn closes the lane */
 }
 
 /* Takes back the pool that was added last: no lease was cut from it. */
-static wk_cold void lent_undo(struct weka_client *c)
+static wk_cold void added_undo(struct weka_client *c)
 {
-	ASSERT(c->lent_count > 0);
-	c->lent_count--;
+	ASSERT(c->added_count > 0);
+	c->added_count--;
 	for (uint32_t i = 0; i < CLIENT_LANES_MAX; i++)
-		c->lanes[i].lent[c->lent_count] = NULL;
-	c->next.lent[c->lent_count] = NULL;
+		c->lanes[i].added[c->added_count] = NULL;
+	c->next.added[c->added_count] = NULL;
 }
 
 /* Offers the pool that was added last, and waits for the appliance. */
-static int lent_offer(struct weka_client *c)
+static int added_offer(struct weka_client *c)
 {
 	const uint64_t until_ns = client__after(clock_now_ns(), c->timeout_ns);
 	int err = 0;
 
-	ASSERT(c->nested > 0 && c->lent_count > 0);
+	ASSERT(c->nested > 0 && c->added_count > 0);
 	for (uint32_t i = 0; i < c->lane_count && !err; i++)
 		if (c->lanes[i].at == CLIENT_UP || c->lanes[i].at == CLIENT_POOL)
-			err = client__lent_begin(c, &c->lanes[i]);
+			err = client__added_begin(c, &c->lanes[i]);
 	if (!err && c->at == CLIENT_POOL)
-		err = client__lent_begin(c, &c->next);
+		err = client__added_begin(c, &c->next);
 	if (err == -ENOTCONN || err == -ECONNRESET)
 		err = 0; /* the next session gets it */
 	c->in_leaf = true;
 	while (!err) {
 		client__hurry(c);
 		client__progress(c);
-		err = lent_everywhere(c);
+		err = added_everywhere(c);
 		if (err != -EINPROGRESS)
 			break;
 		err = c->now_ns < until_ns ? 0 : -ETIMEDOUT;
@@ -239,30 +239,30 @@ static wk_cold int offer_failed(struct weka_client *c, int err)
 
 static int pool_add(struct weka_client *c, const struct weka_memory *m, struct weka_pool **out)
 {
-	struct weka_pool *p = &c->lent[c->lent_count];
+	struct weka_pool *p = &c->added[c->added_count];
 	int err;
 
 	if (m->kind == WEKA_MEMORY_DMABUF)
 		return client__say(c, -EOPNOTSUPP,
 				   "weka_pool_add: memory of a device (dmabuf) cannot be a pool: "
 				   "the library reads it to verify checksums");
-	if (c->lent_count == CLIENT_LENT_MAX)
+	if (c->added_count == CLIENT_ADDED_MAX)
 		return client__say(c, -ENOSPC, "weka_pool_add: a client has at most %u pools",
-				   CLIENT_LENT_MAX);
+				   CLIENT_ADDED_MAX);
 	err = pool_take(c, p, m);
 	if (!err) {
-		c->lent_count++;
-		err = lent_offer(c);
+		c->added_count++;
+		err = added_offer(c);
 		if (err) {
 			(void)offer_failed(c, err);
-			lent_undo(c);
+			added_undo(c);
 		}
 	}
 	if (err)
 		pool_free(p);
 	else
 		*out = p;
-	ASSERT(err || client__lent_is(c, p)); /* (2) */
+	ASSERT(err || client__added_is(c, p)); /* (2) */
 	return err;
 }
 
@@ -277,24 +277,24 @@ int weka_pool_add(struct weka_client *c, const struct weka_memory *memory, struc
 	return CLIENT_BEGUN(c, pool_add(c, memory, out));
 }
 
-void client__lent_destroy(struct weka_client *c)
+void client__added_destroy(struct weka_client *c)
 {
 	ASSERT(!c->lanes[0].conn); /* no card has it registered any more */
-	while (c->lent_count > 0)
-		pool_free(&c->lent[--c->lent_count]);
+	while (c->added_count > 0)
+		pool_free(&c->added[--c->added_count]);
 }
 
-uint64_t client__lent_bytes(const struct weka_client *c, const struct weka_pool *pool)
+uint64_t client__added_bytes(const struct weka_client *c, const struct weka_pool *pool)
 {
 	ASSERT(pool);
-	return client__lent_is(c, pool) ? pool->size_bytes : 0;
+	return client__added_is(c, pool) ? pool->size_bytes : 0;
 }
 
-bool client__lent_is(const struct weka_client *c, const struct weka_pool *pool)
+bool client__added_is(const struct weka_client *c, const struct weka_pool *pool)
 {
-	ASSERT(c->lent_count <= CLIENT_LENT_MAX);
-	for (uint32_t i = 0; i < c->lent_count; i++)
-		if (pool == &c->lent[i])
+	ASSERT(c->added_count <= CLIENT_ADDED_MAX);
+	for (uint32_t i = 0; i < c->added_count; i++)
+		if (pool == &c->added[i])
 			return true;
 	return false;
 }

@@ -265,7 +265,7 @@ enum weka_by {
 
 #define WEKA_NOFOLLOW 1u /* do not follow a symlink at the end of the path */
 
-/* Names one file.  The bytes of `name` are lent to the library like the rest of a request. */
+/* Names one file.  The bytes of `name` belong to the library as long as the rest of the request. */
 struct weka_ref {
 	uint32_t by;         /* enum weka_by: which of the fields below count */
 	uint32_t flags;      /* WEKA_NOFOLLOW                               */
@@ -446,8 +446,8 @@ struct weka_req {
  *
  * All weka_submit_*() queue a request and return.  weka_reap() (or weka_flush()) sends it.
  *
- * Owns:    `req` and the memory given with it are lent to the library until weka_reap() returns
- *          `req`.  A window stays lent until the appliance can no longer write to it.
+ * Owns:    `req` and the memory given with it belong to the library until weka_reap() returns
+ *          `req`.  A window stays in use until the appliance can no longer write to it.
  * Thread:  the client's.  Never block, allocate, lock or call the system.
  * Errors:  returned at once; nothing was submitted:
  *            -EAGAIN     requests_max (or, with many items, batches_max) are in flight: reap first

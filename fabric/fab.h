@@ -327,7 +327,7 @@ void *fab_window_addr(const struct fab_req *req, uint32_t offset, uint32_t lengt
  * shm: copies (meant for small data: tables, lists, inline files).  tcp: sends directly from
  * `bytes`; together with the reply, if the reply follows at once and these are whole blocks.  A
  * reply given later announces the data, so there is no need to wait for FAB_EVENT_SENT before
- * fab_reply(); only `bytes` stay lent until then.
+ * fab_reply(); only `bytes` must stay until then.
  *
  * Returns: 1 done, no event comes; 0: FAB_EVENT_SENT follows.
  * Errors:  -ECONNRESET.  The piece stays the caller's.
@@ -481,7 +481,7 @@ must_check int fab_pool_add(struct fab_conn *conn, uint64_t size_bytes, struct f
  */
 must_check int fab_pool_lend(struct fab_conn *conn, void *memory, uint64_t size_bytes, int fd,
 			     struct fab_region **out);
-/* The region's memory is the caller's from now on, as if he had lent it. */
+/* The region's memory is the caller's from now on, as if it had been his from the start. */
 void fab_region_keep(struct fab_region *region);
 int fab_region_status(const struct fab_region *region);
 void *fab_region_memory(const struct fab_region *region);  /* page-aligned; zeroed */
@@ -532,7 +532,7 @@ struct fab_call {
  */
 must_check int fab_submit(struct fab_conn *conn, struct fab_call *call);
 
-/* Ask to end a call early.  It still comes back from fab_poll(); till then its window is lent. */
+/* Ask to end a call early.  It still comes back from fab_poll(); till then its window is in use. */
 void fab_cancel(struct fab_conn *conn, struct fab_call *call);
 
 /**

@@ -300,7 +300,7 @@ struct fab_region {
 	uint32_t number;
 	int status; /* -EINPROGRESS until POOL_ADDED has come */
 	void *memory;
-	bool lent; /* it belongs to the caller */
+	bool caller_owned; /* else the connection's, which frees it */
 	uint64_t size_bytes;
 	struct fab_tx tx; /* tcp, rdma: POOL_ADD */
 };

@@ -416,7 +416,7 @@ uint32_t nvme_qpair_in_flight(const struct nvme_qpair *qp);
  * The device sees it at the next nvme_ring().  An I/O longer than the drive's limit is
  * split; it comes back once, when its last command has completed.
  *
- * Owns:    `io` and its buffer are lent to the driver until nvme_poll() returns `io`.
+ * Owns:    `io` and its buffer belong to the driver until nvme_poll() returns `io`.
  * Thread:  the queue pair's.  Never blocks.
  * Errors:  -EAGAIN when its commands do not fit, or the drive is being reset: poll, try again.
  *          -EHOSTDOWN it is away; -ENODEV it was given up; -EROFS it is read-only now (enum

@@ -7,7 +7,7 @@
  *	(void)!nvme__admin_poll(drive);             later, repeatedly
  *	if (cmd.state == NVME_ADMIN_DONE) ...       cmd.err, cmd.status, cmd.result
  *
- * A command is the caller's memory, lent to the driver from submit until it is DONE or LOST.  All
+ * A command is the caller's memory; the driver uses it from submit until it is DONE or LOST.  All
  * functions must be called at the helm (nvme_internal.h).  Private to nvme/ and its tests.
  */
 #ifndef NVME_ADMIN_H

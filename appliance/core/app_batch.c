@@ -15,7 +15,7 @@
  *  (1) A batch is on its session's list exactly if an item of it can begin, or its end can.
  *  (2) Items 0 .. next - 1 have begun; in_flight of them have not answered.
  */
-#include "appliance/core/app_lent.h"
+#include "appliance/core/app_quota.h"
 #include "appliance/core/app_op.h"
 #include "appliance/core/app_stat.h"
 
@@ -148,7 +148,7 @@ static void item_begin(struct app_core *core, struct app_batch *b)
 	row->begin(op);
 	app_turn_item(op);
 	if (row->kind == APP_OP_READ)
-		app_lent_read_begin(op);
+		app_quota_read_begin(op);
 	app_fresh(op);
 }
 
@@ -234,7 +234,7 @@ void app_batch_cancel(struct app_core *core, struct app_batch *b, int status)
 		b->cancel = status;
 	b->next = b->count;   /* the other items will not begin, */
 	app_wake_parts(core); /* and those that wait for parts need not wait */
-	app_lent_wake_all(session_of(b));
+	app_quota_wake_all(session_of(b));
 	enlist(core, b);
 }
 

@@ -21,7 +21,7 @@
  *  (4) The file locks are held by operations that will end: none waits for a lock while it
  *      holds one, and none takes staging twice.
  */
-#include "appliance/core/app_lent.h"
+#include "appliance/core/app_quota.h"
 #include "appliance/core/app_op.h"
 #include "appliance/core/app_sum.h"
 #include "appliance/core/app_wants.h"
@@ -69,7 +69,7 @@ void app_op_free(struct app_op *op)
 	ASSERT(!op->buf && !op->locked && !op->sums);
 	app_turn_starve(op, false);
 	if (op->reads)
-		app_lent_read_end(op);
+		app_quota_read_end(op);
 	if (op->session && --op->session->ops == op->session->starved)
 		app_turn_rest(core, op->session);
 	core->freed = true;
@@ -155,7 +155,7 @@ static void release(struct app_op *op)
 	DASSERT(op->ending && !op->part);
 	app_read_end(op);
 	if (unlikely(op->roused)) /* it took nothing */
-		app_lent_wake_tight(core);
+		app_quota_wake_tight(core);
 	app_take_passed(op);
 	if (op->buf)
 		app_give(core, op->session, op->buf);
@@ -261,7 +261,7 @@ static void begin_op(struct app_core *core, struct fab_req *req, uint32_t bytes)
 	req->user = op;
 	op->charged_bytes = bytes;
 	if (row->kind == APP_OP_READ) {
-		app_lent_read_begin(op);
+		app_quota_read_begin(op);
 		row->begin(op);
 		app_fresh(op);
 		return;

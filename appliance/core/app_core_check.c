@@ -3,7 +3,7 @@
  * Counts a core's operations, sessions, parts, holds and hidden files again, and compares the
  * results with the counters: with WK_DEBUG only.  Called between two turns, by the core's thread.
  */
-#include "appliance/core/app_lent.h"
+#include "appliance/core/app_quota.h"
 #include "appliance/core/app_op.h"
 
 #ifdef WK_DEBUG
@@ -61,7 +61,7 @@ static void waits_check(const struct app_core *core, const struct app_op *op)
 	ASSERT(op->ios_out <= op->io_count && op->pulls_out <= ARRAY_LEN(op->pull));
 	ASSERT((op->ios_out > 0) + (op->pulls_out > 0) + (op->asks_out > 0) <= 1);
 	ASSERT(!is_listed || (op->ios_out == 0 && op->pulls_out == 0));
-	/* app_lent.c (7) */
+	/* app_quota.c (7) */
 	ASSERT(!op->stalled || op->on == APP_ON_READY ||
 	       is_on(&op->session->stalled_ops, &op->link));
 	/* An operation that was asked for elsewhere is the other core's to lock. */
@@ -122,14 +122,14 @@ static void session_check(const struct app_core *core, const struct op_sums *ops
 	ASSERT(s->ops == ops_of(core, ops, s));
 	ASSERT(s->starved <= s->ops && s->stalled <= s->ops && s->reads <= s->ops);
 	ASSERT(s->queued == list_count(&s->waiting));      /* app_turn.c (3) */
-	ASSERT(list_count(&s->stalled_ops) <= s->stalled); /* app_lent.c (7) */
+	ASSERT(list_count(&s->stalled_ops) <= s->stalled); /* app_quota.c (7) */
 	ASSERT((s->stalled > 0) == list_linked(&s->stalling_link));
 	ASSERT(!works || s->stalled > 0 || list_linked(&s->share.link) ||
 	       list_linked(&s->blocked));                         /* app_turn.c (1) */
 	ASSERT(!list_linked(&s->share.link) || s->share.present); /* app_turn.c (4) */
 	ASSERT(!list_linked(&s->share.link) ||
-	       list_linked(&s->key->share.link));      /* app_turn.c (2) */
-	ASSERT(s->lent == 0 || s->parts + s->ops > 0); /* app_lent.c (1) */
+	       list_linked(&s->key->share.link));           /* app_turn.c (2) */
+	ASSERT(s->in_flight == 0 || s->parts + s->ops > 0); /* app_quota.c (1) */
 	sum->open++;
 	sum->queued += s->queued;
 	sum->queuers += s->queued > 0;
@@ -156,7 +156,7 @@ static void key_check(const struct app_core *core, const struct app_key *key)
 		present += s->share.present;
 	}
 	ASSERT(users == key->users);
-	ASSERT(staged_bytes == key->staged_bytes);                            /* app_lent.c (1) */
+	ASSERT(staged_bytes == key->staged_bytes);                            /* app_quota.c (1) */
 	ASSERT(present == key->sessions.present);                             /* app_turn.c (4) */
 	ASSERT(list_linked(&key->share.link) == (key->sessions.waiting > 0)); /* app_turn.c (2) */
 	ASSERT(key->share.present == (present > 0));

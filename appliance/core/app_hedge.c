@@ -215,7 +215,7 @@ static struct app_hedge *free_slot(struct app_hedges *h)
 
 static bool take_memory(struct app_core *core, struct app_part *part, uint32_t bytes, char **buf)
 {
-	ASSERT(part->buf && !part->lent && part->filling > 0);
+	ASSERT(part->buf && !part->in_flight && part->filling > 0);
 	*buf = take(core, bytes);
 	if (!*buf)
 		return false;
@@ -440,7 +440,7 @@ wk_cold void app_hedges_settle(struct app_core *core, struct app_part *part)
 {
 	uint32_t wins = 0;
 
-	ASSERT(part->spare && part->filling == 0 && !part->lent);
+	ASSERT(part->spare && part->filling == 0 && !part->in_flight);
 	for (uint32_t i = 0; i < APP_HEDGES_MAX; i++)
 		wins += core->hedges.slot[i].part == part;
 	if (wins == 0) {

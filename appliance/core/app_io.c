@@ -17,7 +17,7 @@
  *  (2) If all copies of a write do not fit io[] at once, the first ones are written, and then the
  *      second ones, if there are any [test_app_pair:large_write_goes_on_with_one_drive].
  */
-#include "appliance/core/app_lent.h"
+#include "appliance/core/app_quota.h"
 #include "appliance/core/app_op.h"
 #include "appliance/core/app_sum.h"
 
@@ -276,7 +276,7 @@ void app_io_done(struct app_io *io)
 		return;
 	op->ios_out--;
 	op->core->io_bytes -= (uint64_t)io->nvme.nblocks * BLOCK_SIZE;
-	app_lent_wake_tight(op->core);
+	app_quota_wake_tight(op->core);
 	if (unlikely(io->nvme.status)) {
 		op->drives_failed |= io->doubled ? 1ull << io->drive : 0;
 		if (!op->io_status &&

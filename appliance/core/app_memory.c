@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
  * Gives staging to operations: first come, first served, so that a large write is not overtaken for
- * ever.  The requests of one client get no more than a share (app_lent.c), so that a client that
+ * ever.  The requests of one client get no more than a share (app_quota.c), so that a client that
  * does not read its replies, or does not send announced payload, does not stop the others.
  *
  * Invariants:
  *
  *  (1) An operation takes at most one piece at a time, so one that has a piece continues without
- *      another, and gives it back.  A read that proceeds slice by slice has lent the one before.
+ *      another, and gives it back.  When a read proceeds slice by slice, the slice before may still
+ *      be in flight.
  *  (2) Tables of requests, which are held while their items wait for pieces, take at most a
  *      quarter; so a piece always becomes free.
  *  (3) At most one waiter has been woken and not run; it wakes the next when it was served.
@@ -17,7 +18,7 @@
  *      half of the free room, or one of each
  *      [test_app_serve:many_who_do_not_read_what_they_asked_for_do_not_stop_the_others].
  */
-#include "appliance/core/app_lent.h"
+#include "appliance/core/app_quota.h"
 #include "appliance/core/app_op.h"
 
 enum { PARTS_OF_AN_ANSWER = 2 }; /* its tables */
@@ -45,7 +46,7 @@ void app_take_passed(struct app_op *op)
 		wake_waiter(op->core); /* (3) */
 	op->woken = false;
 	if (op->roused)
-		app_lent_wake(op->session);
+		app_quota_wake(op->session);
 	op->roused = false;
 	DASSERT(!op->woken && !op->roused);
 }
@@ -73,8 +74,8 @@ static bool session_may(const struct app_op *op, uint32_t size_bytes)
 	struct app_session *s = op->session;
 
 	DASSERT(size_bytes > 0);
-	return !s || (s->staged_bytes == 0 && !app_lent_is_stuck(op->core, s)) ||
-	       app_lent_room(op->core, s) >= size_bytes;
+	return !s || (s->staged_bytes == 0 && !app_quota_is_stuck(op->core, s)) ||
+	       app_quota_room(op->core, s) >= size_bytes;
 }
 
 /* A small piece of a session that holds little need not wait behind others' large ones; little is a
@@ -145,7 +146,7 @@ static void wait_for_piece(struct app_op *op, bool may)
 		op->roused = false;
 		app_take_passed(op);
 		op->roused = roused;
-		app_lent_wait(op);
+		app_quota_wait(op);
 	} else {
 		op->on = APP_ON_STAGING;
 		if (op->woken)
@@ -186,8 +187,8 @@ static uint32_t slice_of(uint32_t want_bytes, uint64_t room_bytes)
 void *app_take_most(struct app_op *op, uint32_t *size_bytes)
 {
 	struct app_session *s = op->session;
-	bool stuck = app_lent_is_stuck(op->core, s);
-	uint64_t room_bytes = app_lent_slice_room(op->core, s, *size_bytes);
+	bool stuck = app_quota_is_stuck(op->core, s);
+	uint64_t room_bytes = app_quota_slice_room(op->core, s, *size_bytes);
 	uint32_t least = min_u32(*size_bytes, APP_SLICE_MIN), bytes;
 	void *piece = NULL;
 
@@ -203,7 +204,7 @@ void *app_take_most(struct app_op *op, uint32_t *size_bytes)
 		}
 		*size_bytes = bytes;
 	}
-	ASSERT(!piece || !stuck || !s->streams); /* app_lent.c (2) */
+	ASSERT(!piece || !stuck || !s->streams); /* app_quota.c (2) */
 	if (unlikely(!piece))
 		wait_for_piece(op, room_bytes >= least);
 	return piece;
@@ -230,8 +231,8 @@ void app_give(struct app_core *core, struct app_session *session, void *piece)
 	account(core, session, piece, false);
 	give_back(core, piece);
 	if (session)
-		app_lent_wake(session);
-	app_lent_wake_tight(core);
+		app_quota_wake(session);
+	app_quota_wake_tight(core);
 }
 
 wk_cold void *app_take_spare(struct app_core *core, uint32_t size_bytes)
@@ -251,7 +252,7 @@ wk_cold void app_unpin(struct app_core *core, uint64_t iova)
 	core->freed = true;
 	wake_waiter(core);
 	app_wake_parts(core);
-	app_lent_wake_tight(core);
+	app_quota_wake_tight(core);
 	ASSERT(list_empty(&core->part_waiters));
 }
 
@@ -293,10 +294,10 @@ void app_table_give(struct app_core *core, struct app_session *session, void *ta
 	}
 	core->freed = true;
 	give_back(core, table);
-	app_lent_wake_tight(core);
+	app_quota_wake_tight(core);
 }
 
-/* ---- parts: memory lent to the fabric ------------------------------------------------- */
+/* ---- parts: memory that the fabric sends ---------------------------------------------- */
 
 /* (5) */
 bool app_parts_enough(const struct app_core *core, const struct app_session *s)
@@ -354,7 +355,7 @@ struct app_part *app_part_take(struct app_op *op)
 	part->capacity_bytes = 0;
 	part->filling = 0;
 	part->closed = false;
-	part->lent = false;
+	part->in_flight = false;
 	core->parts_out++;
 	if (part->session)
 		part->session->parts++;
@@ -376,25 +377,25 @@ void app_part_free(struct app_core *core, struct app_part *part)
 	ASSERT(part->filling == 0);
 	core->progress = core->freed = true;
 	app_part_untake(core, part);
-	if (part->lent)
-		app_lent_end(core, part->session, part->piece.length_bytes);
+	if (part->in_flight)
+		app_quota_end(core, part->session, part->piece.length_bytes);
 	if (part->table_bytes)
 		app_table_give(core, part->session, part->buf, part->table_bytes);
 	else if (part->buf)
 		app_give(core, part->session, part->buf);
 	if (part->session && (part->table_bytes || !part->buf))
-		app_lent_wake(part->session); /* a table, too, was a part of it, and lent */
+		app_quota_wake(part->session); /* a table, too, was a part of it, and in flight */
 	part->buf = NULL;
-	part->lent = false;
+	part->in_flight = false;
 	app_wake_parts(core);
-	ASSERT(!part->buf && !part->lent);
+	ASSERT(!part->buf && !part->in_flight);
 }
 
 wk_cold void app_part_swap(struct app_core *core, struct app_part *part)
 {
 	char *buf = part->buf;
 
-	ASSERT(part->spare && !part->lent && part->filling == 0);
+	ASSERT(part->spare && !part->in_flight && part->filling == 0);
 	ASSERT(app_staging_size(&core->staging, buf) ==
 	       app_staging_size(&core->staging, part->spare));
 	account(core, NULL, part->spare, false);
@@ -409,14 +410,14 @@ void app_part_send(struct app_core *core, struct fab_req *req, struct app_part *
 {
 	int rc;
 
-	ASSERT(!part->lent && part->filling == 0 && !part->spare);
+	ASSERT(!part->in_flight && part->filling == 0 && !part->spare);
 	part->piece.window_at = window_at;
 	part->piece.length_bytes = length_bytes;
 	part->piece.bytes = bytes;
 	rc = length_bytes ? fab_send_part(req, &part->piece) : 1;
 	if (rc == 0) {
-		part->lent = true;
-		app_lent_begin(core, part->session);
+		part->in_flight = true;
+		app_quota_begin(core, part->session);
 		return;
 	}
 	/* Over shared memory no payload comes this way, or this CPU would copy it. */
@@ -429,7 +430,7 @@ void app_part_filled(struct app_core *core, struct fab_req *req, struct app_part
 {
 	struct app_batch *b = app_is_batch(req->type) ? req->user : NULL;
 
-	DASSERT(!part->lent);
+	DASSERT(!part->in_flight);
 	if (part->filling > 0 || (!part->closed && !somebody_waits(core))) /* (4) */
 		return;
 	if (b && b->part == part)

@@ -36,7 +36,7 @@
 #define APP_FILE_MAX     (1ull << 52)
 #define APP_TAIL_WRITE   1024u /* a write of up to this size leaves its last block in the index */
 #define APP_SESSIONS_MAX (4096u + FAB_OPERATORS)
-#define APP_SLICE_MIN    (128u << 10) /* of a read over tcp or rdma: app_lent.c */
+#define APP_SLICE_MIN    (128u << 10) /* of a read over tcp or rdma: app_quota.c */
 #define APP_TOOK_MAX     64u          /* more are counted as of the turn's start */
 #define APP_CHUNK_BYTES  (4ull << 20) /* a read goes to the drives in pieces of at most this */
 
@@ -164,13 +164,13 @@ struct app_session {
 	uint32_t holds;   /* of files: app_hold.c */
 	uint32_t stalled; /* those that wait for the session's own limits */
 	uint32_t starved; /* ... and those that wait for the store to have room again   */
-	/* Staging: app_lent.c. */
+	/* Staging: app_quota.c. */
 	enum app_transport over;
 	bool streams;     /* over tcp or rdma: its payload is staged            */
 	bool tight;       /* what lacked last was free space, or time of drives */
 	bool drives_full; /* ... was that                                       */
 	uint32_t parts;
-	uint32_t lent;         /* parts and pulls that the fabric has                */
+	uint32_t in_flight;    /* parts and pulls that the fabric has                */
 	uint64_t back_ns;      /* when one of them ended last, or was the first  */
 	uint64_t proven_bytes; /* that its peer took or gave since it was last stuck */
 	uint64_t staged_bytes;
@@ -192,7 +192,7 @@ struct app_session {
 	struct meta_who who;
 };
 
-/* Bytes lent to the fabric until FAB_EVENT_SENT. */
+/* Bytes that the fabric sends: they stay until FAB_EVENT_SENT. */
 struct app_part {
 	struct app_session *session;
 	struct fab_piece piece;
@@ -202,7 +202,7 @@ struct app_part {
 	uint32_t table_bytes; /* size of buf as a table */
 	uint32_t filling;     /* reads that still come into it */
 	bool closed;          /* nothing more comes: send it when filling is 0 */
-	bool lent;            /* lent to the fabric */
+	bool in_flight;       /* the fabric has its bytes */
 	char *spare;          /* of staging, as large as buf; NULL: no read into it was hedged */
 };
 
@@ -471,7 +471,7 @@ struct app_core {
 	struct list ready;
 	struct list staging_waiters;
 	struct list part_waiters;
-	struct list tight; /* sessions: app_lent.c             */
+	struct list tight; /* sessions: app_quota.c             */
 	struct list stalling;
 	uint64_t stalling_ns; /* when those were checked last */
 	uint32_t stalled;     /* operations that wait for a share */

@@ -10,7 +10,7 @@
  * nothing names them before they are on the drives.  A small file goes into the index instead
  * (META_BY_INLINE), and never goes to a drive by itself.
  */
-#include "appliance/core/app_lent.h"
+#include "appliance/core/app_quota.h"
 #include "appliance/core/app_op.h"
 #include "appliance/core/app_stat.h"
 
@@ -41,7 +41,7 @@ static void pull_piece(struct app_op *op, struct fab_piece *piece, void *to, uin
 		op->pull_status = rc;
 	if (rc == 0) {
 		op->pulls_out++;
-		app_lent_begin(op->core, op->session);
+		app_quota_begin(op->core, op->session);
 	}
 }
 
@@ -62,7 +62,7 @@ void app_pulled(struct fab_piece *piece)
 	ASSERT(op->ios_out == 0);
 	ASSERT(op->pulls_out > 0);
 	op->pulls_out--;
-	app_lent_end(op->core, op->session, PULL_PROVES * (uint64_t)piece->length_bytes);
+	app_quota_end(op->core, op->session, PULL_PROVES * (uint64_t)piece->length_bytes);
 	if (piece->status && !op->pull_status)
 		op->pull_status = piece->status;
 	if (op->pulls_out == 0)

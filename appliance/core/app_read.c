@@ -20,13 +20,13 @@
  * piece, so a repeated plan is placed again.  Planned blocks are not reused before meta_read_end().
  * The appliance does not verify checksums: the reader does.
  *
- * Into staging a piece goes in slices (app_lent.c).  A read whose session may have no slice now
+ * Into staging a piece goes in slices (app_quota.c).  A read whose session may have no slice now
  * gives its plan up, because it may wait for its peer.  Then the whole piece is planned again, and
  * continues after the slices that have landed if their checksums are still the same.  Otherwise the
  * piece starts over, in the same places of the window; after REDO_MAX times it waits for room for
  * all of it at once.
  */
-#include "appliance/core/app_lent.h"
+#include "appliance/core/app_quota.h"
 #include "appliance/core/app_mend.h"
 #include "appliance/core/app_op.h"
 #include "appliance/core/app_stat.h"
@@ -207,7 +207,7 @@ static void check_slices(struct app_op *op)
 
 static void close_part(struct app_op *op, struct app_part *part)
 {
-	ASSERT(!part->lent && !part->closed);
+	ASSERT(!part->in_flight && !part->closed);
 	part->closed = true;
 	app_part_filled(op->core, op->req, part);
 }
@@ -231,7 +231,7 @@ static struct app_part *part_begin(struct app_op *op, uint32_t window_at, uint32
 
 	if (!part) {
 		if (enough)
-			app_lent_wait(op);
+			app_quota_wait(op);
 		else
 			app_op_wait(op, APP_ON_PART, &core->part_waiters);
 		app_parts_hurry(core);

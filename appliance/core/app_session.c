@@ -104,7 +104,7 @@ void app_session_closed(struct app_core *core, struct fab_session *session)
 
 	ASSERT(core->sessions_open > 0 && core->sessions_over[s->over] > 0);
 	ASSERT(s->ops == 0 && s->staged_bytes == 0);
-	ASSERT(s->lent == 0 && s->parts == 0 && s->table_bytes == 0);
+	ASSERT(s->in_flight == 0 && s->parts == 0 && s->table_bytes == 0);
 	ASSERT(s->reads == 0 && s->asked_bytes == 0);
 	for (; node != &core->hidden; node = next) {
 		struct app_hidden *h = list_entry(node, struct app_hidden, link);

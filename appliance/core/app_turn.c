@@ -39,9 +39,9 @@
  *  (6) A session all of whose operations wait for the store to have room, and that can begin
  *      nothing, takes nothing: it is not present.  Otherwise the clock would nearly stand still,
  *      and readers beside it would be ahead, until collection has won room for its writes.  A
- *      session is not present either while its peer takes none of its data (app_lent.c).
+ *      session is not present either while its peer takes none of its data (app_quota.c).
  */
-#include "appliance/core/app_lent.h"
+#include "appliance/core/app_quota.h"
 #include "appliance/core/app_op.h"
 
 #include "base/clock.h"
@@ -680,7 +680,7 @@ void app_turns_take(struct app_core *core)
 	uint32_t begun = 0, n = 1;
 
 	unblock(core);
-	app_lent_turn(core);
+	app_quota_turn(core);
 	while (n > 0 && core->turns.waiting > 0 && can_begin(core, begun)) {
 		n = round_of(core, begun);
 		if (n == 0 && begun == 0 && is_idle(core)) {

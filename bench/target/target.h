@@ -129,7 +129,7 @@ must_check int target_session_open(struct target *t, struct target_session **out
 void target_session_close(struct target_session *s);
 
 /**
- * target_submit - begin a group; the group and its ios are lent until it is reaped
+ * target_submit - begin a group; the group and its ios are the target's until it is reaped
  *
  * A local directory without threads does the work before it returns.
  */

@@ -5,7 +5,7 @@
  *
  * Invariant:
  *
- *  (1) Between two turns of the loop, in_flight groups are lent to the session. [test_bench_loop]
+ *  (1) Between two turns of the loop, in_flight groups are the session's. [test_bench_loop]
  */
 #include "base/clock.h"
 #include "base/num.h"

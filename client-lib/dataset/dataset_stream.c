@@ -434,7 +434,7 @@ static int limits_open(struct weka_stream *s, const struct weka_epoch *e)
 	s->limits = (struct dataset__limits){
 		.items_max = limits.batch_items_max,
 		.window_max = limits.window_max_bytes,
-		.pool_max = e->pool ? client__lent_bytes(s->client, e->pool) : limits.pool_bytes,
+		.pool_max = e->pool ? client__added_bytes(s->client, e->pool) : limits.pool_bytes,
 		.pool = e->pool,
 	};
 	if (!err && s->limits.pool_max == 0)

@@ -194,7 +194,7 @@ struct preload_path {
 	const char *path;
 	bool is_away;  /* the real call stands in for the appliance */
 	char *outside; /* malloc(): `path`, when it leads out of the directory */
-	int lent;      /* descriptor of the mount's directory, which `dirfd` then is; -1: none */
+	int opened;    /* descriptor of the mount's directory, which `dirfd` then is; -1: none */
 };
 
 /* Looks up a path of the program's.  Returns true if the appliance answered: then *err is 0 or

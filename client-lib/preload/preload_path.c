@@ -101,19 +101,19 @@ static void begin(struct preload_walk *w, const char *path, const struct preload
 }
 
 /* The real call needs a real directory: the mount's.  The served one stays. */
-static bool lend(struct preload_path *p, const struct preload_file *base)
+static bool open_base(struct preload_path *p, const struct preload_file *base)
 {
 	if (!base)
 		return true;
-	p->lent = preload_own_high(preload_settle_own(base, O_PATH | O_DIRECTORY));
-	if (p->lent >= 0)
-		p->dirfd = p->lent;
-	return p->lent >= 0;
+	p->opened = preload_own_high(preload_settle_own(base, O_PATH | O_DIRECTORY));
+	if (p->opened >= 0)
+		p->dirfd = p->opened;
+	return p->opened >= 0;
 }
 
 static struct preload_path plain(int dirfd, const char *path)
 {
-	return (struct preload_path){ .dirfd = dirfd, .path = path, .lent = -1 };
+	return (struct preload_path){ .dirfd = dirfd, .path = path, .opened = -1 };
 }
 
 bool preload_path_lend(struct preload_path *p, int dirfd, const char *path)
@@ -122,7 +122,7 @@ bool preload_path_lend(struct preload_path *p, int dirfd, const char *path)
 	bool is_good;
 
 	*p = plain(dirfd, path);
-	is_good = lend(p, base);
+	is_good = open_base(p, base);
 	if (base)
 		preload_slot_put(dirfd);
 	return is_good;
@@ -147,7 +147,7 @@ bool preload_path_enter(struct preload_path *p, int dirfd, const char *path, enu
 		p->path = p->outside = strdup(p->s->walk.spare);
 	if (found > 0 && p->s)
 		preload_path_leave(p);
-	if (found > 0 && found != PRELOAD_OUTSIDE && !lend(p, base))
+	if (found > 0 && found != PRELOAD_OUTSIDE && !open_base(p, base))
 		p->is_away = true;
 	if (base)
 		preload_slot_put(dirfd);
@@ -167,8 +167,8 @@ long preload_path_real(struct preload_path *p, long result)
 
 	free(p->outside);
 	p->outside = NULL;
-	if (p->lent >= 0)
-		(void)REAL->close(p->lent);
+	if (p->opened >= 0)
+		(void)REAL->close(p->opened);
 	if (result < 0 && p->is_away && (err == ENOENT || err == ENOTDIR) && !preload_is_mounted())
 		errno = EIO;
 	else

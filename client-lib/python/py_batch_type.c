@@ -293,9 +293,9 @@ static PyObject *get_step(PyObject *self, void *none)
 	(void)none;
 	if (batch_length(self) < 0 || py_batch_wait(b, 0) < 0)
 		return NULL;
-	if (!b->job->lent)
+	if (!b->job->batch)
 		Py_RETURN_NONE;
-	return PyLong_FromUnsignedLongLong(b->job->lent->step);
+	return PyLong_FromUnsignedLongLong(b->job->batch->step);
 }
 
 static PyGetSetDef sample_getset[] = {

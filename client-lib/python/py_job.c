@@ -236,9 +236,9 @@ int py_job_plan(struct py_session *s, struct py_job *job)
 /* A stream's batch goes back to its stream. */
 static void lent_end(struct py_session *s, struct py_job *job)
 {
-	if (job->lent->lease)
-		s->leased_bytes -= job->lent->lease->size_bytes;
-	(void)weka_stream_release(job->feed->weka, job->lent);
+	if (job->batch->lease)
+		s->leased_bytes -= job->batch->lease->size_bytes;
+	(void)weka_stream_release(job->feed->weka, job->batch);
 	job->feed->jobs--;
 }
 

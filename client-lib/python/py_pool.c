@@ -18,13 +18,13 @@
 
 void py_lent_end(struct py_session *s)
 {
-	struct py_lent *lent;
+	struct py_added *added;
 
 	ASSERT(!s->weka); /* (1) */
-	while ((lent = s->lent) != NULL) {
-		s->lent = lent->next;
-		PyBuffer_Release(&lent->view);
-		free(lent);
+	while ((added = s->added) != NULL) {
+		s->added = added->next;
+		PyBuffer_Release(&added->view);
+		free(added);
 	}
 }
 
@@ -61,13 +61,13 @@ static struct py_pool *pool_new(struct py_session *s, struct weka_pool *weka, ui
 	return pool;
 }
 
-static int add(struct py_session *s, struct py_lent *lent, int fd, struct weka_pool **out)
+static int add(struct py_session *s, struct py_added *added, int fd, struct weka_pool **out)
 {
 	const struct weka_memory memory = {
 		.kind = fd < 0 ? WEKA_MEMORY_HOST : WEKA_MEMORY_FD,
 		.fd = fd,
-		.data = lent->view.buf,
-		.size_bytes = (uint64_t)lent->view.len,
+		.data = added->view.buf,
+		.size_bytes = (uint64_t)added->view.len,
 	};
 	int err;
 
@@ -77,22 +77,22 @@ static int add(struct py_session *s, struct py_lent *lent, int fd, struct weka_p
 	err = weka_pool_add(s->weka, &memory, out);
 	PY_LEAVE_LIBRARY;
 	if (!err) { /* whatever follows, the appliance has it */
-		lent->next = s->lent;
-		s->lent = lent;
+		added->next = s->added;
+		s->added = added;
 	}
 	return py_unblock(s, err, NULL);
 }
 
 /* Returns the buffer, held; NULL with an exception. */
-static struct py_lent *lent_new(PyObject *buffer)
+static struct py_added *added_new(PyObject *buffer)
 {
-	struct py_lent *lent = calloc(1, sizeof(*lent));
+	struct py_added *added = calloc(1, sizeof(*added));
 
-	if (!lent)
-		return (struct py_lent *)PyErr_NoMemory();
-	if (PyObject_GetBuffer(buffer, &lent->view, PyBUF_WRITABLE) == 0)
-		return lent;
-	free(lent);
+	if (!added)
+		return (struct py_added *)PyErr_NoMemory();
+	if (PyObject_GetBuffer(buffer, &added->view, PyBUF_WRITABLE) == 0)
+		return added;
+	free(added);
 	return NULL;
 }
 
@@ -102,21 +102,21 @@ PyObject *py_client_pool_add(PyObject *self, PyObject *args, PyObject *kwargs)
 	struct weka_pool *weka = NULL;
 	struct py_pool *pool = NULL;
 	struct py_session *s;
-	struct py_lent *lent;
+	struct py_added *added;
 	PyObject *buffer;
 	uint64_t bytes;
 	int fd = -1;
 
 	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$i:pool_add", names, &buffer, &fd))
 		return NULL;
-	lent = lent_new(buffer);
-	s = lent ? py_begin((struct py_client *)self) : NULL;
-	bytes = lent ? (uint64_t)lent->view.len : 0;
-	if (s && add(s, lent, fd, &weka) == 0)
+	added = added_new(buffer);
+	s = added ? py_begin((struct py_client *)self) : NULL;
+	bytes = added ? (uint64_t)added->view.len : 0;
+	if (s && add(s, added, fd, &weka) == 0)
 		pool = pool_new(s, weka, bytes);
-	if (lent && !weka) {
-		PyBuffer_Release(&lent->view);
-		free(lent);
+	if (added && !weka) {
+		PyBuffer_Release(&added->view);
+		free(added);
 	}
 	if (s)
 		py_end(s);

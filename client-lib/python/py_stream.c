@@ -107,7 +107,7 @@ static void job_take(struct py_stream *st, struct py_job *job, struct weka_batch
 {
 	job->feed = st->feed;
 	job->feed->jobs++;
-	job->lent = batch;
+	job->batch = batch;
 	job->items = (struct weka_read_item *)(uintptr_t)batch->items;
 	job->count = batch->count;
 	job->samples = batch->samples;

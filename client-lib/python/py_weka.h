@@ -87,7 +87,7 @@ struct py_session {
 	bool closing;             /* no new calls */
 	struct list opened;       /* datasets */
 	struct py_feed *dropped_feeds; /* to be closed once their batches are gone */
-	struct py_lent *lent;          /* memory of the application's */
+	struct py_added *added;        /* memory of the application's */
 	unsigned long blocking;        /* the thread that is in py_block(), or 0 */
 	struct py_progress *progress;  /* of its call, or NULL */
 };
@@ -131,8 +131,8 @@ struct py_stream {
 };
 
 /* Memory that the application has given to a session, which keeps it until it is closed. */
-struct py_lent {
-	struct py_lent *next;
+struct py_added {
+	struct py_added *next;
 	Py_buffer view;
 };
 
@@ -382,7 +382,7 @@ struct py_job {
 	int error;                /* of the batch as a whole: 0 or -errno */
 	/* A stream's batch has its items and its memory from the library: */
 	struct py_feed *feed; /* NULL: it is not a stream's */
-	struct weka_batch *lent;
+	struct weka_batch *batch;
 	/* Samples of a dataset, NULL: files. */
 	const uint64_t *samples;
 	const uint32_t *labels;

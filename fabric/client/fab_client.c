@@ -103,7 +103,7 @@ static int pool_offer(struct fab_conn *conn, struct fab_region *r)
 	return 0;
 }
 
-/* `fd`: over shm, the memory that is lent; or -1. */
+/* `fd`: over shm, the caller's memory; or -1. */
 static int pool_request(struct fab_conn *conn, struct fab_region *r, int fd)
 {
 	struct fab_pool_wire body = { .size_bytes = le64_of(r->size_bytes) };
@@ -130,7 +130,7 @@ static int pool_request(struct fab_conn *conn, struct fab_region *r, int fd)
 	return 0;
 }
 
-/* `memory`: the caller's memory to lend, or NULL; `fd`: its file, for shm. */
+/* `memory`: the caller's memory, or NULL; `fd`: its file, for shm. */
 static int pool_add(struct fab_conn *conn, void *memory, uint64_t size_bytes, int fd,
 		    struct fab_region **out)
 {
@@ -147,7 +147,7 @@ static int pool_add(struct fab_conn *conn, void *memory, uint64_t size_bytes, in
 	if (size_bytes == 0)
 		return -EINVAL;
 	size_bytes = align_up(size_bytes, FAB_POOL_ALIGN);
-	r->lent = memory != NULL;
+	r->caller_owned = memory != NULL;
 	r->memory = memory;
 	if (!conn->direct && !memory) {
 		err = region_map(r, size_bytes);
@@ -184,14 +184,14 @@ int fab_pool_lend(struct fab_conn *conn, void *memory, uint64_t size_bytes, int 
 void fab_region_keep(struct fab_region *region)
 {
 	ASSERT(region->memory && region->size_bytes > 0);
-	region->lent = true;
+	region->caller_owned = true;
 }
 
 /* mremap() takes the old pages away and puts the new ones there in one step: a thread that
  * reads there meanwhile waits, and sees the one or the other. */
 int fab_region_replace(struct fab_region *fresh, void *old, uint64_t old_bytes)
 {
-	ASSERT(fresh->memory && !fresh->lent && fresh->size_bytes >= old_bytes);
+	ASSERT(fresh->memory && !fresh->caller_owned && fresh->size_bytes >= old_bytes);
 	if (mremap(fresh->memory, old_bytes, old_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, old) != old)
 		return -errno;
 	if (fresh->size_bytes > old_bytes)

@@ -117,7 +117,7 @@ void fab__conn_break(struct fab_conn *conn, int err, const char *why);
 /* As fab__conn_break(), and returns err; `why` may be the connection's own line.  fab_dial.c */
 int fab__conn_broken(struct fab_conn *conn, int err, const char *why);
 void fab__conn_key_forget(struct fab_conn *conn);
-/* Unless it is lent. */
+/* Unless it is the caller's. */
 void fab__region_unmap(struct fab_region *r);
 /* POOL_ADDED has come, on whichever way. */
 must_check int fab__region_added(struct fab_conn *conn, const struct fab_hdr_wire *w, int fd);

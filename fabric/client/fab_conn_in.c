@@ -287,7 +287,7 @@ uint64_t fab_region_size(const struct fab_region *region)
 
 void fab__region_unmap(struct fab_region *r)
 {
-	if (r->memory && !r->lent)
+	if (r->memory && !r->caller_owned)
 		fab__memory_unmap(r->memory, r->size_bytes);
 	r->memory = NULL;
 }
@@ -315,9 +315,9 @@ int fab__region_added(struct fab_conn *conn, const struct fab_hdr_wire *w, int f
 	r = &conn->regions[number - 1];
 	if (r->status != -EINPROGRESS || (status == 0 && le64_get(size) != r->size_bytes))
 		return protocol_error(conn, "the appliance answered nonsense about a pool");
-	if (status == 0 && conn->direct && r->lent && fd >= 0)
+	if (status == 0 && conn->direct && r->caller_owned && fd >= 0)
 		status = -EOPNOTSUPP; /* an older appliance: it has made memory of its own */
-	if (status == 0 && conn->direct && !r->lent) {
+	if (status == 0 && conn->direct && !r->caller_owned) {
 		err = fab__memfd_map(fd, le64_get(size), le64_get(size), &r->memory);
 		status = err == -ENOMEM ? err : 0;
 		if (err && !status)

@@ -173,9 +173,9 @@ struct fab_pool {
 	uint64_t iova;
 	_Atomic bool ready;  /* requests may name it: fab__pool_publish() */
 	enum fab_pool_at at; /* control's */
-	bool event_out; /* control's: POOL_ADDED was returned, fab_pool_ready() not yet called */
-	bool lent;      /* shm: the client's memory           */
-	int fd;         /* control's until the client has it, or the appliance has mapped it */
+	bool event_out;    /* control's: POOL_ADDED was returned, fab_pool_ready() not yet called */
+	bool client_owned; /* shm: the client's memory */
+	int fd;            /* control's until the client has it, or the appliance has mapped it */
 	uint64_t made_bytes;  /* control's: MAKING: pages that are there */
 	struct list due_node; /* control's: MAKING, or an event is due */
 	struct fab_tx tx;     /* tcp: POOL_ADDED */

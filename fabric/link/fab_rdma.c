@@ -12,7 +12,7 @@
  * A small capsule goes out inline with its work request, a larger one from its own place; so the
  * sender has its memory back at once.  Capsules that are sent with one doorbell go together
  * (fab_rdma_plan.c): a SEND can carry several capsules, and so can a receive.  Payload goes
- * directly from and to its place, and is lent until a completion arrives.
+ * directly from and to its place, and is the card's until a completion arrives.
  *
  * The order of receives, places 0 .. receives_max - 1 in a circle:
  *

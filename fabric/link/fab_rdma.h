@@ -134,7 +134,7 @@ struct fab_rdma {
 void fab__rdma_link_init(struct fab_rdma *r, const struct fab_verbs *v, bool server);
 /* Posts up to `count` receives from now on.  < 0: the queue pair is broken. */
 must_check int fab__rdma_receives(struct fab_rdma *r, uint32_t count);
-/* The queue pair was destroyed: all that was lent comes out of sent(). */
+/* The queue pair was destroyed: all that was in flight comes out of sent(). */
 void fab__rdma_halted(struct fab_rdma *r);
 /* Changes whenever the peer, or its card, has said something. */
 static inline uint32_t fab__rdma_heard(const struct fab_rdma *r)

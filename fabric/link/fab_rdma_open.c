@@ -358,7 +358,7 @@ static void dereg(const struct fab_verbs *v, struct ibv_mr *mr)
 		(void)v->dereg_mr(mr);
 }
 
-/* Lanes of a session lend the same pool: it is registered, and counts as locked, once a device. */
+/* Lanes of a session have the same pool: it is registered, and counts as locked, once a device. */
 static struct fab_rdma_offered *offered_find(struct fab_rdma_device *dev, const void *memory,
 					     uint64_t size_bytes)
 {

@@ -86,7 +86,7 @@ must_check int fab__rdma_plan_done(struct fab_rdma_plan *plan, uint32_t seq);
 /* Is something on its way, or about to be, whose completion says that the peer's card answers? */
 must_check bool fab__rdma_plan_waits(const struct fab_rdma_plan *plan);
 
-/* The queue pair is no more: all that was lent is done. */
+/* The queue pair is no more: all that was in flight is done. */
 void fab__rdma_plan_abort(struct fab_rdma_plan *plan);
 
 #endif

@@ -366,8 +366,8 @@ static void pool_answer(struct fab_pool *pool, int status)
 	memcpy(w.small, &body, sizeof(body));
 	w.check = le32_of(fab__hdr_check(&w));
 	/* It has room for this much, unless the client has stopped reading. */
-	if (fab__send_fds(s->control.fd, &w, sizeof(w), &pool->fd, status == 0 && !pool->lent) !=
-	    sizeof(w))
+	if (fab__send_fds(s->control.fd, &w, sizeof(w), &pool->fd,
+			  status == 0 && !pool->client_owned) != sizeof(w))
 		fab__control_lost(s);
 }
 
@@ -426,17 +426,17 @@ static int pool_make(struct fab_pool *pool, uint64_t size, int fd)
 
 	ASSERT(pool->at == POOL_FREE && pool->fd < 0);
 	ASSERT(!pool->memory && size > 0);
-	pool->lent = fd >= 0;
+	pool->client_owned = fd >= 0;
 	if (size > left || align_up(size, FAB_POOL_ALIGN) > left)
 		return -ENOSPC;
-	if (pool->lent && size % FAB_POOL_ALIGN != 0)
+	if (pool->client_owned && size % FAB_POOL_ALIGN != 0)
 		return -EINVAL;
 	size = align_up(size, FAB_POOL_ALIGN);
-	err = pool->lent ? fab__memfd_take(fd, size, &pool->memory)
-			 : fab__memfd_create("weka-pool", size, &pool->fd, &pool->memory);
+	err = pool->client_owned ? fab__memfd_take(fd, size, &pool->memory)
+				 : fab__memfd_create("weka-pool", size, &pool->fd, &pool->memory);
 	if (err)
 		return err;
-	if (pool->lent)
+	if (pool->client_owned)
 		pool->fd = fd;
 	ASSERT(pool->memory && pool->fd >= 0); /* (2), (3) */
 	pool->size_bytes = size;

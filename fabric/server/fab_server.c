@@ -5,7 +5,7 @@
  *   control thread                        the core
  *   hello done  ----- MESSAGE_OPENED ---> open[]: FAB_EVENT_SESSION_NEW
  *   socket lost ----- MESSAGE_LOST -----> closing: FAB_EVENT_CANCELs
- *   queue pair <----- MESSAGE_HALT ------ closing, over rdma; lent memory comes back only
+ *   queue pair <----- MESSAGE_HALT ------ closing, over rdma; memory in use comes back only
  *   destroyed  ------ MESSAGE_HALTED ---> now
  *   unmap, free <---- MESSAGE_CLOSED ---- drained: FAB_EVENT_SESSION_CLOSED
  *

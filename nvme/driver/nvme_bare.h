@@ -31,7 +31,7 @@ struct nvme_bare {
 };
 
 /**
- * nvme_bare_begin - put `depth` reads of `io_blocks` blocks on a queue pair that is lent
+ * nvme_bare_begin - put `depth` reads of `io_blocks` blocks on a queue pair that is taken over
  *
  * Nothing is in flight on it.  Buffers of io_blocks blocks each follow one another at `iova`, a
  * multiple of 4096; places are multiples of io_blocks below `nblocks`.

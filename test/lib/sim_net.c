@@ -93,7 +93,7 @@ void sim_link_inject(struct sim_link *l, const void *bytes, uint32_t size_bytes)
 	list_push_back(&l->in, &m->node);
 }
 
-/* The bytes are taken now, and lent a while longer all the same. */
+/* The bytes are taken now, and stay in flight a while longer all the same. */
 static int sim_send(struct fab_link *link, struct fab_tx *tx)
 {
 	struct sim_link *l = sim_of(link);
@@ -116,13 +116,13 @@ static int sim_send(struct fab_link *link, struct fab_tx *tx)
 		free(bytes);
 	}
 	list_init(&tx->node);
-	list_push_back(&l->lent, &tx->node);
+	list_push_back(&l->in_flight, &tx->node);
 	return 0;
 }
 
 static struct fab_tx *sim_sent(struct fab_link *link)
 {
-	struct list *node = list_pop_front(&sim_of(link)->lent);
+	struct list *node = list_pop_front(&sim_of(link)->in_flight);
 
 	return node ? list_entry(node, struct fab_tx, node) : NULL;
 }
@@ -171,7 +171,7 @@ static void link_init(struct sim_net *net, struct sim_link *l, struct sim_link *
 {
 	*l = (struct sim_link){ .link.ops = &sim_transport, .net = net, .peer = peer };
 	list_init(&l->in);
-	list_init(&l->lent);
+	list_init(&l->in_flight);
 }
 
 void sim_link_pair(struct sim_net *net, struct sim_link *a, struct sim_link *b)

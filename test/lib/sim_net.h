@@ -21,8 +21,8 @@ struct sim_link {
 	struct fab_link link;
 	struct sim_net *net;
 	struct sim_link *peer;
-	struct list in;   /* sim_message, oldest first */
-	struct list lent; /* fab_tx that sent() has not returned */
+	struct list in;        /* sim_message, oldest first */
+	struct list in_flight; /* fab_tx that sent() has not returned */
 	bool cut;
 	uint64_t arrives_ns;     /* of the last message sent to us: order is kept */
 	struct fab_hdr_wire hdr; /* that is coming in */

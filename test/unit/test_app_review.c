@@ -4,7 +4,7 @@
  * thread, a memory drive, and clients of libweka-client over tcp; little staging, few operations.
  */
 #define _GNU_SOURCE
-#include "appliance/core/app_lent.h"
+#include "appliance/core/app_quota.h"
 #include "appliance/core/app_op.h"
 #include "base/clock.h"
 #include "base/num.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
  * The payload of a read over TCP: behind a PART, or behind the reply that is sent next.  The
- * received headers show which of the two; the bytes and the lent memory are the same either way.
+ * received headers show which of the two; the bytes and the memory are the same either way.
  */
 #include "fabric/client/fab_client_internal.h"
 #include "fabric/hello/fab_server_internal.h"
@@ -74,7 +74,7 @@ static bool holds(uint32_t window, uint32_t at, uint32_t bytes)
 	       (at == 0 || w[at - 1] == 0);
 }
 
-/* Returns how often the piece, whose memory was lent, comes back: once. */
+/* Returns how often the piece, whose memory was sent, comes back: once. */
 static uint32_t comes_back(struct fab_piece *piece, int status)
 {
 	uint32_t back = 0;

@@ -446,7 +446,7 @@ static void drain(struct fab_req *reqs[8], uint32_t *pieces_back, bool *closed)
 }
 
 /* Ends a session under load by `how`, and looks at what is left.  Returns how many of the ten
- * pieces that were lent came back. */
+ * pieces that were in flight came back. */
 static uint32_t broken_by(void (*how)(void))
 {
 	struct fake_verbs_cfg verbs = { .seed = 13 };

@@ -17,7 +17,7 @@ static struct fab_region *region[LANES];
 static _Alignas(FAB_POOL_ALIGN) uint8_t pool[POOL];
 static _Alignas(4096) uint8_t staging[1u << 20];
 
-/* One lane more, with `pool` lent to it; how much memory it locks that was not locked before. */
+/* One lane more, with `pool` registered; how much memory it locks that was not locked before. */
 static uint64_t lane_begins(uint32_t i)
 {
 	struct fab_connect_cfg cfg = { .address = rig.address, .key = fab_rig_key };

@@ -60,7 +60,7 @@ BOTH(a_cancelled_call_comes_back_when_the_appliance_says_so)
 	cr_assert_eq(event.type, FAB_EVENT_CANCEL);
 	cr_assert_eq(event.req, req);
 	cr_assert_eq(event.status, -ECANCELED);
-	cr_assert_eq(fab_poll(rig.conn, 0, &done, 1), 0); /* its window is still lent */
+	cr_assert_eq(fab_poll(rig.conn, 0, &done, 1), 0); /* its window is still in use */
 	fab_reply(req, -ECANCELED, NULL, 0);
 	cr_assert_eq(fab_rig_done(&rig, rig.conn), call);
 	cr_assert_eq(call->status, -ECANCELED);

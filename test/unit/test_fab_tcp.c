@@ -481,8 +481,8 @@ Test(fab_tcp, a_peer_that_has_closed_is_no_signal)
 	end();
 }
 
-/* Parts are lent when their client goes: each comes back once, with what became of it. */
-Test(fab_tcp, a_peer_that_closes_while_parts_are_lent)
+/* Parts are in flight when their client goes: each comes back once, with what became of it. */
+Test(fab_tcp, a_peer_that_closes_while_parts_are_in_flight)
 {
 	enum { PARTS = 24, BYTES = 1 << 20 };
 	static struct fab_rig rig;

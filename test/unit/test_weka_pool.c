@@ -305,7 +305,7 @@ Test(weka_pool, more_pools_than_a_client_may_have)
 	server.cfg.limits.pool_max_bytes = 64 << 20;
 	start("tcp");
 	m.size_bytes = WEKA_POOL_UNIT;
-	for (uint32_t i = 0; i < CLIENT_LENT_MAX; i++, m.data = (char *)m.data + WEKA_POOL_UNIT)
+	for (uint32_t i = 0; i < CLIENT_ADDED_MAX; i++, m.data = (char *)m.data + WEKA_POOL_UNIT)
 		add(&m);
 	refused(&m, -ENOSPC, "at most 7 pools");
 }

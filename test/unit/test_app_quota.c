@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* Operations that wait because of what their session's peer has, and what wakes them. */
-#include "appliance/core/app_lent.h"
+#include "appliance/core/app_quota.h"
 #include "appliance/core/app_op.h"
 #include "base/clock.h"
 
@@ -60,7 +60,7 @@ static void teardown(void)
 	free(other);
 }
 
-TestSuite(app_lent, .init = setup, .fini = teardown, .timeout = 30);
+TestSuite(app_quota, .init = setup, .fini = teardown, .timeout = 30);
 
 /* As app_table_send() does it, and the socket is full. */
 static struct app_part *lend_table(void)
@@ -72,8 +72,8 @@ static struct app_part *lend_table(void)
 	cr_assert(p->buf);
 	p->table_bytes = TABLE;
 	p->piece.length_bytes = TABLE;
-	p->lent = true;
-	app_lent_begin(core, &session);
+	p->in_flight = true;
+	app_quota_begin(core, &session);
 	return p;
 }
 
@@ -89,7 +89,7 @@ static void go_on(struct app_op *of)
 
 /* A reader pauses, with a table of sums the first thing that its socket has no room for, and asks
  * for more meanwhile. */
-Test(app_lent, who_waits_for_a_table_to_leave_is_woken_by_it)
+Test(app_quota, who_waits_for_a_table_to_leave_is_woken_by_it)
 {
 	struct app_part *table = lend_table();
 	uint32_t bytes = PIECE;
@@ -109,7 +109,7 @@ Test(app_lent, who_waits_for_a_table_to_leave_is_woken_by_it)
 
 /* The drives had enough.  The operation that is woken first cannot go on, for its peer takes
  * nothing. */
-Test(app_lent, who_is_woken_in_vain_wakes_the_next)
+Test(app_quota, who_is_woken_in_vain_wakes_the_next)
 {
 	struct app_part *table = lend_table();
 	uint32_t bytes = PIECE;
@@ -120,7 +120,7 @@ Test(app_lent, who_is_woken_in_vain_wakes_the_next)
 	cr_assert_null(app_take_most(other, &bytes));
 	core->now_ns += 20 * NS_PER_MS;
 	core->io_bytes = 0;
-	app_lent_wake_tight(core);
+	app_quota_wake_tight(core);
 	cr_assert_eq(op->on, APP_ON_READY);
 	cr_assert_neq(other->on, APP_ON_READY);
 	go_on(op);

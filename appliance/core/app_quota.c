@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Limits staging for each session and each key.
+ * The quota of staging of each session and each key.
  *
  *   free --take--> with the drives --part sent, pull requested--> with the peer --> free
  *                  bounded by them                                bounded here
  *
  * Over tcp and rdma, payload is in staging until the peer has taken it, or has sent it.  A piece is
- * charged to its session and key from take to give, and while the peer has it, to the session as
- * lent.  Reads take slices of 128 KiB and more, not whole windows: so a session makes progress with
- * little, and a peer that stops keeps little.
+ * charged to its session and key from take to give; while the peer has it, it is also in flight
+ * for the session.  Reads take slices of 128 KiB and more, not whole windows: so a session makes
+ * progress with little, and a peer that stops keeps little.
  *
  * Invariants:
  *
- *  (1) A key's staged_bytes is the sum of its sessions'; a session has as many lent parts as the
- *      fabric has pieces of it.
- *  (2) A session is stuck when something of it is lent, and nothing has come back for STUCK_NS.  It
- *      gets nothing more, however much is free.
+ *  (1) A key's staged_bytes is the sum of its sessions'; a session has as many parts in
+ *      flight as the fabric has pieces of it.
+ *  (2) A session is stuck when something of it is in flight, and nothing has come back for
+ *      STUCK_NS.  It gets nothing more, however much is free.
  *  (3) A session has at most LIMIT_MIN plus an eighth of the bytes that its peer has
  *      taken since it was last stuck.  So a peer that never reads keeps no more than that eighth of
  *      the kernel's buffers, and one that reads soon has all that it can use [sim/fair].
@@ -37,7 +37,7 @@
  * Only a session over tcp or rdma is limited by (2), (3), (4), (8) and (9): over shared memory the
  * drives write into the client's own memory.
  */
-#include "appliance/core/app_lent.h"
+#include "appliance/core/app_quota.h"
 #include "appliance/core/app_op.h"
 
 #include "base/clock.h"
@@ -47,10 +47,10 @@
 #define LIMIT_SHARE 8u
 #define READS_MIN   1u
 
-bool app_lent_is_stuck(const struct app_core *core, const struct app_session *s)
+bool app_quota_is_stuck(const struct app_core *core, const struct app_session *s)
 {
-	DASSERT(core->now_ns >= s->back_ns || s->lent == 0);
-	return s->lent > 0 && core->now_ns - s->back_ns > STUCK_NS;
+	DASSERT(core->now_ns >= s->back_ns || s->in_flight == 0);
+	return s->in_flight > 0 && core->now_ns - s->back_ns > STUCK_NS;
 }
 
 static uint64_t limit_bytes(const struct app_session *s)
@@ -62,7 +62,7 @@ static uint64_t limit_bytes(const struct app_session *s)
 static bool check_stuck(const struct app_core *core, struct app_session *s)
 {
 	DASSERT(s->streams);
-	if (likely(!app_lent_is_stuck(core, s)))
+	if (likely(!app_quota_is_stuck(core, s)))
 		return false;
 	s->proven_bytes = 0;
 	return true;
@@ -77,7 +77,7 @@ static uint64_t key_most_bytes(const struct app_session *s, uint64_t free_bytes)
 	return 3 * free_bytes > others_bytes ? 3 * free_bytes - others_bytes : 0;
 }
 
-uint64_t app_lent_room(struct app_core *core, struct app_session *s)
+uint64_t app_quota_room(struct app_core *core, struct app_session *s)
 {
 	uint64_t used_bytes = (uint64_t)core->staging.pages_used * BLOCK_SIZE;
 	uint64_t free_bytes = core->cfg.staging_bytes - used_bytes, most_bytes = free_bytes;
@@ -102,9 +102,9 @@ static bool drives_are_full(const struct app_core *core)
 	return core->present > 1 && core->io_bytes >= core->io_max_bytes / 6;
 }
 
-uint64_t app_lent_slice_room(struct app_core *core, struct app_session *s, uint32_t want_bytes)
+uint64_t app_quota_slice_room(struct app_core *core, struct app_session *s, uint32_t want_bytes)
 {
-	uint64_t room_bytes = app_lent_room(core, s);
+	uint64_t room_bytes = app_quota_room(core, s);
 
 	ASSERT(want_bytes > 0);
 	s->drives_full = want_bytes > APP_SLICE_MIN && drives_are_full(core);
@@ -114,7 +114,7 @@ uint64_t app_lent_slice_room(struct app_core *core, struct app_session *s, uint3
 
 /* ---- waiting (7) ---------------------------------------------------------------------------- */
 
-void app_lent_wait(struct app_op *op)
+void app_quota_wait(struct app_op *op)
 {
 	struct app_session *s = op->session;
 	const bool in_vain = op->roused && !s->tight;
@@ -135,11 +135,11 @@ void app_lent_wait(struct app_op *op)
 		list_push_back(&op->core->tight, &s->tight_link);
 	if (unlikely(in_vain)) { /* the next one may have waited for it */
 		list_del(&s->tight_link);
-		app_lent_wake_tight(op->core);
+		app_quota_wake_tight(op->core);
 	}
 }
 
-void app_lent_wake(struct app_session *s)
+void app_quota_wake(struct app_session *s)
 {
 	struct app_op *op;
 
@@ -152,7 +152,7 @@ void app_lent_wake(struct app_session *s)
 }
 
 /* Each I/O that ends comes here, too: so nobody is forgotten while the drives have enough. */
-void app_lent_wake_tight(struct app_core *core)
+void app_quota_wake_tight(struct app_core *core)
 {
 	struct list *node;
 	struct app_session *s;
@@ -162,19 +162,19 @@ void app_lent_wake_tight(struct app_core *core)
 	node = list_pop_front(&core->tight);
 	s = list_entry(node, struct app_session, tight_link);
 	ASSERT(!list_linked(&s->tight_link));
-	app_lent_wake(s);
+	app_quota_wake(s);
 	if (!list_empty(&s->stalled_ops))
 		list_push_back(&core->tight, &s->tight_link);
 }
 
-void app_lent_wake_all(struct app_session *s)
+void app_quota_wake_all(struct app_session *s)
 {
 	while (!list_empty(&s->stalled_ops))
-		app_lent_wake(s);
+		app_quota_wake(s);
 	ASSERT(list_empty(&s->stalled_ops));
 }
 
-void app_lent_turn(struct app_core *core)
+void app_quota_turn(struct app_core *core)
 {
 	struct list *node;
 
@@ -185,31 +185,31 @@ void app_lent_turn(struct app_core *core)
 		struct app_session *s = list_entry(node, struct app_session, stalling_link);
 		ASSERT(s->stalled > 0); /* (7) */
 
-		if (!s->is_away && !list_linked(&s->share.link) && app_lent_is_stuck(core, s))
+		if (!s->is_away && !list_linked(&s->share.link) && app_quota_is_stuck(core, s))
 			app_turn_away(core, s);
 	}
 }
 
 /* ---- with the peer -------------------------------------------------------------------------- */
 
-void app_lent_begin(const struct app_core *core, struct app_session *s)
+void app_quota_begin(const struct app_core *core, struct app_session *s)
 {
 	DASSERT(s && (s->parts > 0 || s->ops > 0)); /* (1) */
-	if (s->lent++ == 0)
+	if (s->in_flight++ == 0)
 		s->back_ns = core->now_ns;
 }
 
-void app_lent_end(const struct app_core *core, struct app_session *s, uint64_t bytes)
+void app_quota_end(const struct app_core *core, struct app_session *s, uint64_t bytes)
 {
-	ASSERT(s->lent > 0); /* (1) */
-	s->lent--;
+	ASSERT(s->in_flight > 0); /* (1) */
+	s->in_flight--;
 	s->back_ns = core->now_ns;
 	s->proven_bytes += bytes;
 }
 
 /* ---- requests of a session (9) -------------------------------------------------------------- */
 
-void app_lent_read_begin(struct app_op *op)
+void app_quota_read_begin(struct app_op *op)
 {
 	struct app_session *s = op->session;
 
@@ -220,7 +220,7 @@ void app_lent_read_begin(struct app_op *op)
 	s->asked_bytes += op->asked_bytes;
 }
 
-void app_lent_read_end(struct app_op *op)
+void app_quota_read_end(struct app_op *op)
 {
 	struct app_session *s = op->session;
 
@@ -237,7 +237,7 @@ static bool asks_enough(const struct app_core *core, const struct app_session *s
 	DASSERT(s->reads <= s->ops);
 	if (!s->streams || s->reads < READS_MIN)
 		return false;
-	return s->asked_bytes >= 2 * limit_bytes(s) || app_lent_is_stuck(core, s);
+	return s->asked_bytes >= 2 * limit_bytes(s) || app_quota_is_stuck(core, s);
 }
 
 /* A session may take as much as it leaves to the others: idle ones have no share. */
