@@ -146,7 +146,7 @@ case "$STAGE" in
 torture-tsan) JOBS=1 ;; # these use all cores themselves
 guest) [ "${TEST_LENGTH:-}" = short ] || JOBS=1 ;; # and so do these; some of the longer ones measure
 unit-* | image) JOBS=$((JOBS + JOBS / 2)) ;; # some wait more than they work
-e2e) JOBS=$((2 * JOBS)) ;; # most do: for restarts, back-off and lost links
+e2e) JOBS=$((3 * JOBS)) ;; # most wait more than half of their time: for restarts, back-off, lost links
 esac
 begin=$(date +%s)
 [ $# = 0 ] || printf '%s\n' "$@" | xargs -P "$JOBS" -I '{}' "$0" --one '{}'

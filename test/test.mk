@@ -13,8 +13,8 @@ unit_tests    := $(call first_ones,$(addprefix test_,app_fold app_replay app_ser
 	$(filter asan-short,$(VARIANT)-$(TEST_LENGTH)),$(filter-out $(asan_long),$(unit_tests)),$(unit_tests)))
 torture_tests := $(patsubst test/torture/%.c,%,$(wildcard test/torture/torture_$(T)*.c))
 fuzz_tests    := $(patsubst test/fuzz/%.c,%,$(wildcard test/fuzz/fuzz_$(T)*.c))
-e2e_tests     := $(call first_ones,$(addprefix %_,$(addsuffix .sh,deb docs faults fold metrics mirror mount_cases mount_programs \
-	page preload_away preload_programs vfio_user)),$(wildcard test/e2e/e2e_$(T)*.sh))
+e2e_tests     := $(call first_ones,$(addprefix %_,$(addsuffix .sh,agree crowd deb docs faults fold import kill metrics mirror \
+	mount_cases mount_programs page preload_away preload_programs protect_room python python_asan python_more vfio_user)),$(wildcard test/e2e/e2e_$(T)*.sh))
 test_tools    := $(patsubst test/tools/%.c,%,$(wildcard test/tools/*.c))
 guest_tests   := $(call first_ones,%_rdma.sh %_tree.sh %_power.sh,$(wildcard test/guest/guest_$(T)*.sh))
 guest_preload := $(patsubst test/guest/%.c,%.so,$(wildcard test/guest/preload_*.c))
@@ -23,7 +23,7 @@ guest_tools   := $(patsubst test/guest/%.c,%,$(filter-out test/guest/preload_%,$
 # A file of test/sim/ with a main is a program; the others, and test/lib/, are for all tests.
 sim_tests     := $(patsubst test/sim/%.c,%,$(shell grep -lE '^int main' /dev/null $(wildcard test/sim/*.c)))
 test_lib_srcs := $(wildcard test/lib/*.c) $(filter-out $(sim_tests:%=test/sim/%.c),$(wildcard test/sim/*.c))
-sim_tests     := $(call first_ones,sim reuse flip rot heal wire,$(filter $(T)%,$(sim_tests)))
+sim_tests     := $(call first_ones,drive flip heal loss reuse rot sim wire,$(filter $(T)%,$(sim_tests)))
 
 # Sources that one test needs beside the layers: NAME_srcs.
 test_base_seal_srcs := base/seal_malloc.c
