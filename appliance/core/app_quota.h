@@ -1,32 +1,34 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* One session's share of staging. */
+/* Each session's quota of staging. */
 #ifndef APP_QUOTA_H
 #define APP_QUOTA_H
 
 #include "appliance/core/app_op.h"
 
-/* Returns true if the session's peer holds something, and has taken and given nothing for a
+/* Returns true if the session has bytes in flight, and its peer has taken and sent nothing for a
  * while. */
 bool app_quota_is_stuck(const struct app_core *core, const struct app_session *s);
 /* Returns how many bytes the session may take now, besides those that it has. */
 uint64_t app_quota_room(struct app_core *core, struct app_session *s);
-/* The same for a slice of a read. */
+/* Returns the same for a slice of a read. */
 uint64_t app_quota_slice_room(struct app_core *core, struct app_session *s, uint32_t want_bytes);
-/* op waits for its own session to have room, as app_quota_room() has said. */
+/* Makes op wait until its session has room (app_quota_room()). */
 void app_quota_wait(struct app_op *op);
-/* The next that waits so may try again; the next of a session that lacked free space. */
+/* Lets the session's next waiting operation try again. */
 void app_quota_wake(struct app_session *s);
+/* Does so for the next session that waits because free staging was short. */
 void app_quota_wake_tight(struct app_core *core);
+/* Does so for all operations of the session. */
 void app_quota_wake_all(struct app_session *s);
-/* Sessions that are stuck take no share of the core's time. */
+/* Takes sessions that are stuck out of the order of turns, once a turn. */
 void app_quota_turn(struct app_core *core);
-/* The fabric has a part or a pull more, or one less. */
+/* Count the parts and pulls of the session that are in flight: one more, one less. */
 void app_quota_begin(const struct app_core *core, struct app_session *s);
 void app_quota_end(const struct app_core *core, struct app_session *s, uint64_t bytes);
-/* op reads, and charged_bytes is set. */
+/* Count op among its session's reads, with its charged_bytes. */
 void app_quota_read_begin(struct app_op *op);
 void app_quota_read_end(struct app_op *op);
-/* It has its share of operations, or of staging: nothing more of it is begun now. */
+/* Returns true when no further operation of the session may begin now. */
 bool app_session_full(const struct app_core *core, const struct app_session *s);
 
 #endif

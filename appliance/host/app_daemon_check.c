@@ -40,8 +40,8 @@ bool app_daemon_is_read_only(const struct app_daemon *d)
 	return d->anew.read_only || (d->conf.allow_missing[0] && d->missing.copies < 2);
 }
 
-/* A restart to read only is not configured: its overlay gets the memory that memory_max leaves,
- * except for the heap taken at start. */
+/* Computes the account.  No key configures the overlay of a restart to read only: it gets half of
+ * the memory that memory_max leaves. */
 static void count_memory(struct app_daemon *d, struct app_core_cfg *cfg,
 			 const struct fab_server_cfg *fabric)
 {

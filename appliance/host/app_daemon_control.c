@@ -64,7 +64,7 @@ static int timeout_ms(uint64_t deadline_ns, uint64_t now_ns)
 	return (int)min_u64(div_up(deadline_ns - now_ns, NS_PER_MS), 60000);
 }
 
-/* The signal that has come, or 0. */
+/* Returns the number of a signal that has come, or 0. */
 static uint32_t signalled(struct app_daemon *d)
 {
 	struct signalfd_siginfo info;
@@ -101,14 +101,15 @@ static uint64_t control_deadline(const struct app_daemon *d)
 	return min_u64(at_ns, app_fault_log_deadline(&d->fault_log, d->faults, d->run.cores));
 }
 
-/* Until the core has ended.  Clients are let in once it serves, and no more once it is stopping. */
+/* Lets no client in any more, and asks the cores to end. */
 static void shut(struct app_daemon *d)
 {
 	fab_server_shut(d->srv);
 	app_run_stop(&d->run);
 }
 
-/* Everything is taken that ever will be, but what clients have: before the first comes. */
+/* Checks the account before the first client is let in: all memory but that of clients is taken
+ * now, open files' tables included. */
 static bool fits(struct app_daemon *d)
 {
 	app_account_tables(&d->account);

@@ -23,7 +23,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* It was offered in the place of a drive of this store. */
+/* Returns the number, plus 1, of the drive of this store that the offered one replaces, or 0. */
 static uint32_t replaced(struct app_daemon *d, const struct meta_offer *offer)
 {
 	uint8_t uuid[16];
@@ -36,7 +36,7 @@ static uint32_t replaced(struct app_daemon *d, const struct meta_offer *offer)
 	return offer->drive + 1;
 }
 
-/* The next one that was offered. */
+/* Gives the first offered drive to the cores, which add it to the store. */
 static int add_drive(struct app_daemon *d)
 {
 	struct nvme_drive *drive = d->drive[d->store_drives];
@@ -61,7 +61,7 @@ static int add_drive(struct app_daemon *d)
 	return 0;
 }
 
-/* The cores have its queues, and nothing else may look at it. */
+/* Tries again to add a drive that the store has refused: (2). */
 static int add_again(struct app_daemon *d)
 {
 	ASSERT(d->has_queues && !d->adding); /* (2) */
@@ -71,7 +71,6 @@ static int add_again(struct app_daemon *d)
 	return 0;
 }
 
-/* One after the other. */
 void app_daemon_add_drives(struct app_daemon *d)
 {
 	int err = d->adding ? app_run_drive_status(&d->run) : 0;
@@ -97,7 +96,6 @@ void app_daemon_add_drives(struct app_daemon *d)
 				 : strerror(-err));
 }
 
-/* Numbers that were gone before this start, without a drive: offered drives come after them. */
 void app_daemon_keep_numbers(struct app_daemon *d)
 {
 	const uint32_t places = meta_drives(app_core_meta(d->run.core));
@@ -117,7 +115,6 @@ void app_daemon_keep_numbers(struct app_daemon *d)
 	d->store_drives = places;
 }
 
-/* No core uses them any more. */
 void app_daemon_close_gone(struct app_daemon *d)
 {
 	int i;

@@ -27,7 +27,7 @@ static bool has_drive(const struct app_daemon *d, const char *name)
 	return false;
 }
 
-/* A drive that was added to the configuration since it was read last. */
+/* Opens a drive that the configuration did not have before, if it is offered to a store. */
 static void take_drive(struct app_daemon *d, const char *name)
 {
 	struct app_found found;
@@ -57,7 +57,7 @@ static void take_drive(struct app_daemon *d, const char *name)
 			  name, name);
 }
 
-/* Names the keys that only a start reads. */
+/* Logs each changed key that only a start reads. */
 static void tell_changed(const struct app_daemon *d, const struct app_conf *fresh)
 {
 	char line[APP_CONF_WHY];

@@ -31,7 +31,7 @@ static uint64_t dma_needed(const struct app_core_cfg *of_first, uint64_t cores)
 	return bytes + (cores - 1) * app_core_dma_needed(&cfg);
 }
 
-/* Drives of the configuration that are namespaces of the same controller as this one. */
+/* Returns how many drives of the configuration are namespaces of the same controller as `name`. */
 static uint32_t namespaces(const struct app_conf *c, const char *name)
 {
 	uint32_t count = 0;
@@ -41,7 +41,6 @@ static uint32_t namespaces(const struct app_conf *c, const char *name)
 	return count;
 }
 
-/* The next of conf.drive[], of which `left` are not open. */
 int app_daemon_open_drive(struct app_daemon *d, uint32_t left)
 {
 	struct nvme_options wanted = { .io_timeout_ns = d->conf.drive_timeout_us * NS_PER_US,

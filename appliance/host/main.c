@@ -61,7 +61,7 @@ static void print_version(FILE *to, struct argp_state *state)
 	fprintf(to, "weka-appliance %s (%s, %s)\n", version_text, version_commit, version_variant);
 }
 
-/* A store that is not there yet is the usual first mistake: say what to type. */
+/* Says what to type when there is no store yet: the usual first mistake. */
 static void explain(struct app_daemon *d)
 {
 	size_t at;
