@@ -3,10 +3,7 @@
  * A store of two copies under the appliance whole but for main(): one of its drives refuses writes,
  * or reads, or has other bytes, and no client sees anything of that.
  */
-#include "appliance/core/app_op.h"
-#include "appliance/media/app_lines.h"
-#include "test/lib/app_rig.h"
-#include "test/lib/sim_nvme.h"
+#include "test/lib/app_files.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -14,151 +11,55 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DRIVES = 2, DRIVE_BLOCKS = 16384, FILES = 60, SPOILS = 6 };
+enum { SPOILS = 6 };
 
-static struct sim_power power[DRIVES];
-static struct sim_drive *sim[DRIVES];
-static struct weka_client *client;
-
-static void read_lines(struct app_rig *rig)
-{
-	char text[APP_LINE_SIZE];
-
-	for (uint32_t i = 0; i < DRIVES; i++)
-		while (nvme_drive_line(rig->drive[i], text, sizeof(text)))
-			;
-}
-
-static void open_sim(struct app_rig *rig, uint32_t i)
-{
-	sim_drive_open(sim[i], rig->dma, &rig->drive[i]);
-}
-
-static struct app_rig rig = { .transport = "shm",
-			      .cfg = { .ndrives = DRIVES,
-				       .nshards = 4,
-				       .copies = 2,
-				       .cache_bytes = 16 << 20,
-				       .staging_bytes = 24 << 20,
-				       .ops_max = 32,
-				       .scrub_rate = 64 << 20,
-				       .boot = APP_BOOT_FORMAT,
-				       .patience_ns = 60000000000 },
-			      .open_drive = open_sim,
-			      .one_core = true,
-			      .turn = read_lines };
+static struct app_files s;
 
 static void setup(void)
 {
-	struct sim_drive_options options = { .nblocks = DRIVE_BLOCKS, .volatile_cache = true };
-
-	for (int i = 0; i < DRIVES; i++) {
-		sim_power_init(&power[i]);
-		options.power = &power[i];
-		cr_assert_eq(sim_drive_create(&sim[i], &options), 0);
-	}
-	app_rig_begin(&rig);
-	client = app_rig_connect(&rig);
+	app_files_begin(&s, 2, 0);
 }
 
 static void teardown(void)
 {
-	weka_close(client);
-	cr_assert_eq(app_rig_end(&rig), 0, "%s", rig.run.why);
-	for (int i = 0; i < DRIVES; i++)
-		sim_drive_destroy(sim[i]);
+	app_files_end(&s);
 }
 
 TestSuite(app_pair, .init = setup, .fini = teardown, .timeout = 120);
 
-static size_t size_of(uint32_t i)
-{
-	return i == FILES - 1 ? 1u << 20 : 3000 + 7001u * (i % 11);
-}
-
-static void fill(char *to, uint32_t i, uint32_t round)
-{
-	for (size_t k = 0; k < size_of(i); k += 4)
-		memcpy(to + k, &(uint32_t){ (uint32_t)k * 31 + i * 7 + round }, 4);
-}
-
-static void put_all(uint32_t round)
-{
-	char *bytes = malloc(2u << 20), path[32];
-	int err;
-
-	for (uint32_t i = 0; i < FILES; i++) {
-		(void)snprintf(path, sizeof(path), "/file %u", i);
-		fill(bytes, i, round);
-		err = weka_write_file(client, path, bytes, size_of(i), NULL);
-		cr_assert_eq(err, 0, "%s: %s", path, strerror(-err));
-	}
-	free(bytes);
-}
-
-static void get_all(uint32_t round)
-{
-	char *bytes = malloc(2u << 20), path[32];
-	size_t size;
-	void *got;
-
-	for (uint32_t i = 0; i < FILES; i++) {
-		(void)snprintf(path, sizeof(path), "/file %u", i);
-		fill(bytes, i, round);
-		cr_assert_eq(weka_read_file(client, path, &got, &size), 0, "%s", path);
-		cr_assert(size == size_of(i) && memcmp(got, bytes, size) == 0, "%s", path);
-		free(got);
-	}
-	free(bytes);
-}
-
-static struct app_core_stat stat_now(void)
-{
-	struct app_core_stat stat;
-
-	app_rig_stat(&rig, &stat);
-	return stat;
-}
-
-/* Does the store go on without this drive? */
-static bool is_lost(uint32_t drive)
-{
-	return !meta_twins_has(rig.run.core->twins, drive);
-}
-
 Test(app_pair, drive_that_refuses_writes_is_left)
 {
-	put_all(1);
-	sim_drive_faults(sim[1], &(struct sim_faults){ .write_error_ppm = 1000000 });
-	put_all(2);
-	get_all(2);
-	cr_assert(is_lost(1) && !is_lost(0));
-	put_all(3);
-	get_all(3);
-	cr_assert_eq(stat_now().damaged_files, 0);
+	app_files_put(&s, 1);
+	sim_drive_faults(s.sim[1], &(struct sim_faults){ .write_error_ppm = 1000000 });
+	app_files_put(&s, 2);
+	app_files_get(&s, 2);
+	cr_assert(app_files_is_lost(&s, 1) && !app_files_is_lost(&s, 0));
+	app_files_put(&s, 3);
+	app_files_get(&s, 3);
+	cr_assert_eq(app_files_stat(&s).damaged_files, 0);
 }
 
 Test(app_pair, drive_that_now_and_then_refuses_one_is_left)
 {
-	put_all(1);
-	sim_drive_faults(sim[0], &(struct sim_faults){ .write_error_ppm = 20000 });
+	app_files_put(&s, 1);
+	sim_drive_faults(s.sim[0], &(struct sim_faults){ .write_error_ppm = 20000 });
 	for (uint32_t round = 2; round < 6; round++) {
-		put_all(round);
-		get_all(round);
+		app_files_put(&s, round);
+		app_files_get(&s, round);
 	}
-	cr_assert(is_lost(0) && !is_lost(1));
+	cr_assert(app_files_is_lost(&s, 0) && !app_files_is_lost(&s, 1));
 }
 
 Test(app_pair, reads_that_fail_are_answered_from_the_second_copy)
 {
-	put_all(1);
-	get_all(1);
-	cr_assert_eq(stat_now().turned_reads, 0);
-	sim_drive_faults(sim[0], &(struct sim_faults){ .read_error_ppm = 300000 });
-	get_all(1);
-	cr_assert_gt(stat_now().turned_reads, 5);
-	put_all(2);
-	get_all(2);
+	app_files_put(&s, 1);
+	app_files_get(&s, 1);
+	cr_assert_eq(app_files_stat(&s).turned_reads, 0);
+	sim_drive_faults(s.sim[0], &(struct sim_faults){ .read_error_ppm = 300000 });
+	app_files_get(&s, 1);
+	cr_assert_gt(app_files_stat(&s).turned_reads, 5);
+	app_files_put(&s, 2);
+	app_files_get(&s, 2);
 }
 
 /* It lies in so many zones that its second copies follow the first ones; then there are none.  In
@@ -170,15 +71,15 @@ static void write_large(const char *bytes, size_t size)
 	void *got;
 	size_t n;
 
-	cr_assert_eq(weka_write_file(client, "/large", bytes, 1, NULL), 0);
-	cr_assert_eq(weka_open(client, "/large", WEKA_HOLD, 0, &attr), 0);
-	put = weka_pwrite(client, &attr.handle, bytes, size, 0);
+	cr_assert_eq(weka_write_file(s.client, "/large", bytes, 1, NULL), 0);
+	cr_assert_eq(weka_open(s.client, "/large", WEKA_HOLD, 0, &attr), 0);
+	put = weka_pwrite(s.client, &attr.handle, bytes, size, 0);
 	cr_assert(put == (int64_t)size || put == -EFBIG, "%zu: %s", size, strerror((int)-put));
-	cr_assert_eq(weka_close_file(client, &attr.handle), 0);
-	cr_assert_eq(weka_read_file(client, "/large", &got, &n), 0);
+	cr_assert_eq(weka_close_file(s.client, &attr.handle), 0);
+	cr_assert_eq(weka_read_file(s.client, "/large", &got, &n), 0);
 	cr_assert(memcmp(got, bytes, n) == 0 && n == (put > 0 ? size : 1));
 	free(got);
-	cr_assert_eq(weka_unlink(client, "/large"), 0);
+	cr_assert_eq(weka_unlink(s.client, "/large"), 0);
 }
 
 Test(app_pair, large_write_goes_on_with_one_drive)
@@ -191,62 +92,22 @@ Test(app_pair, large_write_goes_on_with_one_drive)
 		for (size_t size = 740u * 4096; size < most; size += 5u * 4096)
 			write_large(bytes, size);
 		if (round == 0)
-			sim_drive_faults(sim[0],
+			sim_drive_faults(s.sim[0],
 					 &(struct sim_faults){ .write_error_ppm = 1000000 });
 	}
-	cr_assert(is_lost(0) && !is_lost(1));
+	cr_assert(app_files_is_lost(&s, 0) && !app_files_is_lost(&s, 1));
 	free(bytes);
-}
-
-/* A write, a punch or a cut that changes a part of a block is merged with the old one. */
-static void change_all(char *shadow, uint32_t round)
-{
-	struct weka_attr attr;
-	char path[32];
-
-	for (uint32_t i = 0; i < FILES - 1; i++) {
-		const size_t size = size_of(i) - 100;
-		void *got;
-		size_t n;
-
-		(void)snprintf(path, sizeof(path), "/file %u", i);
-		fill(shadow, i, round);
-		cr_assert_eq(weka_open(client, path, WEKA_HOLD, 0, &attr), 0);
-		cr_assert_eq(weka_pwrite(client, &attr.handle, "x", 1, 1), 1, "%s", path);
-		cr_assert_eq(weka_truncate(client, &attr.handle, size), 0, "%s", path);
-		cr_assert_eq(weka_punch(client, &attr.handle, 5, 3), 0, "%s", path);
-		cr_assert_eq(weka_close_file(client, &attr.handle), 0);
-		shadow[1] = 'x';
-		memset(shadow + 5, 0, 3);
-		cr_assert_eq(weka_read_file(client, path, &got, &n), 0);
-		cr_assert(n == size && memcmp(got, shadow, n) == 0, "%s", path);
-		free(got);
-	}
-}
-
-/* Each time other blocks: one that is mended and spoilt again would count as damaged, as it should
- * (meta_scrub_heal.c (3)). */
-static void spoil(struct sim_drive *drive)
-{
-	static uint32_t times;
-
-	cr_assert_lt(times, SPOILS);
-	for (uint64_t block = 600 + times++; block < DRIVE_BLOCKS - 600; block += SPOILS)
-		sim_drive_flip(drive, block * 4096 + 100 + block % 3000, 3);
 }
 
 Test(app_pair, other_bytes_on_a_drive_are_never_read)
 {
-	char *shadow = malloc(2u << 20);
-
 	for (uint32_t round = 1; round < 4; round++) {
-		put_all(round);
-		spoil(sim[1]);
-		get_all(round);
-		spoil(sim[1]);
-		change_all(shadow, round);
+		app_files_put(&s, round);
+		app_files_spoil(&s, 1, SPOILS);
+		app_files_get(&s, round);
+		app_files_spoil(&s, 1, SPOILS);
+		app_files_change(&s, round);
 	}
-	cr_assert_gt(stat_now().turned_reads, 20);
-	cr_assert_eq(stat_now().damaged_files, 0);
-	free(shadow);
+	cr_assert_gt(app_files_stat(&s).turned_reads, 20);
+	cr_assert_eq(app_files_stat(&s).damaged_files, 0);
 }
