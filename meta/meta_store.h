@@ -394,7 +394,7 @@ int meta__moved_alloc(struct meta *m, uint32_t nblocks, struct meta_run *runs, u
 uint64_t meta__moved_room(const struct meta *m); /* blocks, sooner or later */
 /* Groups that blocks which get their second copies leave for other collection: meta_gc.c (8). */
 #define META__LEFT_ZONES 2u
-/* Groups that the folder may take before its folds free some: meta_fold.c (6). */
+/* Groups that the folder may take before its folds free some: meta_fold_space.c (1). */
 #define META__FOLDER_ROOM 2u
 /* Free zones that data (or, with data false, new names) must leave alone. */
 uint32_t meta__zone_reserve(const struct meta *m, bool data);

@@ -174,7 +174,7 @@ bool meta__zone_short(const struct meta *m)
 
 static uint32_t zones_for_moved(const struct meta *m)
 {
-	const uint32_t room = meta__fold_width(m) ? META__FOLDER_ROOM : 0; /* meta_fold.c (6) */
+	const uint32_t room = meta__fold_width(m) ? META__FOLDER_ROOM : 0;
 	const uint32_t reserve = meta__zone_reserve(m, false) - 1 + room;
 	const uint32_t free = meta__groups_free(m);
 

@@ -45,7 +45,7 @@ void meta__fold_head(const struct meta *m, uint32_t parity, struct meta__zone_se
  * made. */
 uint32_t meta__fold_width(const struct meta *m);
 /* Returns the groups that collection and the folder need to work with, beside those of any store:
- * meta_fold.c (6). */
+ * meta_fold_space.c (1). */
 uint32_t meta__fold_room(const struct meta *m);
 /* Space, in groups (meta_pair.c (6)): how many zones of data fit into so many groups, and the
  * reverse, on drives with so many zones each; 0: a drive takes none. */

@@ -27,7 +27,7 @@
  *      folded, a drive that does not take the header is lost, and a check waits for the folder
  *      [test_meta_fold_late:zones_die_while_the_header_is_written, check_waits_for_folds].
  *  (5) The zone of parity is taken from the reserve, if that frees others, but not from what pages
- *      and the log may need: collection leaves it room above that (meta_fold.c (6))
+ *      and the log may need: collection leaves it room above that (meta_fold_space.c (1))
  *      [test_meta_fold:files_fill_what_folds_can_hold].
  *  (6) A fold is as wide as the drives allow.  Narrower ones, of which more is parity, are made
  *      only when room is short and collection has none to win.  Meanwhile collection moves data to
