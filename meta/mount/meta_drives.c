@@ -38,6 +38,11 @@
  *  (8) If superblocks of one set differ in the number of copies, blocks may have one copy: the
  *      store converts, and loses no drive before it has
  *      [test_meta_protect:superblocks_of_one_set_that_differ_in_copies_are_taken_with_care].
+ *  (9) A mount goes on without drives that are missing only if more are present, of those that
+ *      serve in the newest set that it finds, or the operator says so.  For had the store gone on
+ *      without all that are present, then in one step after that set; and at most as many are lost
+ *      in a step as stay (meta_pair.c (4)), which are among the missing ones
+ *      [test_meta_majority:drives_that_are_missing_are_lost_as_the_table_says].
  */
 #include "meta/engine/meta_pair.h"
 
@@ -282,42 +287,71 @@ static int may_miss(struct meta *m, const struct meta__super *s)
 		"drive %u is not one of the store's: without allow_missing the store starts", d);
 }
 
-/* In a store of two copies one drive may be missing: from now on it is lost.  If there are only two
- * drives, the present one cannot know whether the store went on without it on the other: the
- * operator must say so. */
+/* There must be a drive that takes zones, whatever the others are. */
+static bool any_serves(const struct meta *m, const struct meta__super *s)
+{
+	bool any = false;
+
+	ASSERT(s->ndrives <= META_DRIVES_MAX);
+	for (uint32_t d = 0; d < s->ndrives; d++)
+		any |= s->drive_state[d] == DRIVE_SERVES && meta__drives_given(m, d);
+	return any;
+}
+
+/* Returns the copies that each block has at least. */
+static uint32_t copies_sure(const struct meta__super *s)
+{
+	ASSERT(s->copies > 0);
+	ASSERT(!s->converts || s->copies > 1);
+	return s->converts ? 1 : s->copies;
+}
+
+/* From now on it is lost. */
+static void lose_missing(struct meta *m, struct meta__super *s, uint32_t drive)
+{
+	ASSERT(s->drive_state[drive] < DRIVE_GONE);
+	ASSERT(!m->mounted && !m->boot->log_judged);
+	m->conf.drive[drive].missing = false;
+	m->conf.drive[drive].nblocks = 0;
+	s->drive_state[drive] = DRIVE_LOST;
+	meta__boot_note(m,
+			"drive %u%s%s is missing: it counts as lost, and its blocks are read from "
+			"their second copies",
+			drive, *s->drive_name[drive] ? ", " : "", s->drive_name[drive]);
+}
+
+/* Drives may be missing if each block has a copy more than are lost then (9). */
 static void do_without(struct meta *m, struct meta__super *s)
 {
-	uint32_t absent = META_DRIVES_MAX, count = 0, present = 0;
+	uint64_t absent = 0;
+	uint32_t away, lost = 0, present = 0;
+	bool told = true;
 
 	for (uint32_t d = 0; d < s->ndrives; d++) {
 		if (s->drive_state[d] == DRIVE_GONE)
 			continue;
-		if (s->drive_state[d] == DRIVE_LOST)
+		if (s->drive_state[d] == DRIVE_LOST) {
 			m->conf.drive[d].missing = false; /* it is missed no more than others */
-		if (s->drive_state[d] == DRIVE_LOST || meta__drives_given(m, d)) {
-			present += s->drive_state[d] != DRIVE_LOST;
-			count += s->drive_state[d] == DRIVE_LOST;
-			continue;
+			lost++;
+		} else if (meta__drives_given(m, d)) {
+			present++;
+		} else {
+			told &= m->conf.drive[d].missing;
+			absent |= 1ull << d;
 		}
-		absent = d;
-		count++;
 	}
-	if (count != 1 || absent == META_DRIVES_MAX ||
-	    (present < 2 && !m->conf.drive[absent].missing))
+	away = (uint32_t)__builtin_popcountll(absent);
+	ASSERT(lost + present + away <= s->ndrives);
+	if (away == 0 || lost + away >= copies_sure(s))
 		return;
-	ASSERT(present > 0);
-	ASSERT(!m->mounted && !m->boot->log_judged);
-	m->boot->told_missing = m->conf.drive[absent].missing;
-	m->conf.drive[absent].missing = false;
-	m->conf.drive[absent].nblocks = 0;
+	if (!any_serves(m, s) || (present <= away && !told))
+		return;
+	m->boot->told_missing = told;
+	for (uint64_t left = absent; left; left &= left - 1)
+		lose_missing(m, s, (uint32_t)__builtin_ctzll(left));
 	number(s, s->set + 1);
 	s->drained = true;
-	s->drive_state[absent] = DRIVE_LOST;
 	m->boot->mixed = true; /* all others are told, before anything else is written */
-	meta__boot_note(m,
-			"drive %u%s%s is missing: it counts as lost, and its blocks are read from "
-			"their second copies",
-			absent, *s->drive_name[absent] ? ", " : "", s->drive_name[absent]);
 }
 
 /* Nothing is asked of it; its addresses are still in the index. */
@@ -348,6 +382,10 @@ static int all_given(struct meta *m, const struct meta__super *s)
 				m, -ENODEV,
 				"the store has %u drives, and drive %u is not one of them",
 				s->ndrives, d);
+	if (!any_serves(m, s))
+		return meta__boot_fail(m, -ENODEV,
+				       "no drive that is given serves: the others are being "
+				       "drained, or have left the store");
 	return 0;
 }
 
@@ -402,8 +440,7 @@ int meta__drives_choose(struct meta *m)
 		leave_out(&b->super, &b->before);
 	else if (b->clash)
 		number(&b->super, b->top.set + 1);
-	if (b->super.copies > 1 && !b->super.converts)
-		do_without(m, &b->super);
+	do_without(m, &b->super);
 	err = may_miss(m, &b->super);
 	if (!err)
 		err = all_given(m, &b->super);
