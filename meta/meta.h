@@ -382,7 +382,7 @@ struct meta_totals {
 
 struct meta_statfs {
 	uint64_t blocks_total; /* of 4096 bytes, that files could use     */
-	uint64_t blocks_free;  /* ... and may still have: meta_alloc.c (5).  New files are taken
+	uint64_t blocks_free;  /* ... and may still have: meta_space.c (2).  New files are taken
 				* to be like those that are there (meta_leaf_room.c): large ones
 				* in a store of small ones may find less. */
 	uint64_t files;        /* and symlinks, including those still to be freed */

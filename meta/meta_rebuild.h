@@ -30,7 +30,7 @@ void meta_rebuild_what(const struct meta *m, struct meta_rebuild *out);
  * some lack a copy. */
 void meta_rebuild_count(const struct meta *m, struct meta_rebuild *out);
 
-/* Changes conf.spare_drives while the store serves: meta_alloc.c (9).  The same thread. */
+/* Changes conf.spare_drives while the store serves: meta_space.c (5).  The same thread. */
 void meta_rebuild_spare(struct meta *m, uint32_t drives);
 
 /* Bounds the pace of what leaves a drive, or gets its second copy: so many extents at once, and so

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Shared by the files that manage the drives: meta_super.c, meta_zone.c, meta_alloc.c, meta_log.c,
- * meta_boot.c, meta_mend.c, meta_format.c, meta_replay.c, meta_walk.c, meta_collect.c,
- * meta_check.c; and by their tests.
+ * Shared by the files that manage the drives: meta_super.c, meta_zone.c, meta_alloc.c,
+ * meta_space.c, meta_log.c, meta_boot.c, meta_mend.c, meta_format.c, meta_replay.c, meta_walk.c,
+ * meta_collect.c, meta_check.c; and by their tests.
  */
 #ifndef META_STORE_H
 #define META_STORE_H
@@ -312,7 +312,7 @@ struct meta__zones {
 	uint64_t live_blocks;    /* of data */
 	uint64_t given_blocks;   /* for new data, since mount */
 	uint64_t promised;       /* blocks for new data that are pending */
-	bool promises;           /* room is counted for statfs: meta_alloc.c (12) */
+	bool promises;           /* room is counted for statfs: meta_space.c (7) */
 	uint64_t yielded;        /* places that new data leaves to a change: meta_protect.c (8) */
 	uint64_t missing_blocks; /* that another protection had no room for, asked for last */
 	uint64_t claim;          /* blocks that collection has yet to find places for */
@@ -396,14 +396,24 @@ uint64_t meta__moved_room(const struct meta *m); /* blocks, sooner or later */
 #define META__LEFT_ZONES 2u
 /* Groups that the folder may take before its folds free some: meta_fold_space.c (1). */
 #define META__FOLDER_ROOM 2u
+
+/* ---- meta_space.c -------------------------------------------------------- */
+
 /* Free zones that data (or, with data false, new names) must leave alone. */
 uint32_t meta__zone_reserve(const struct meta *m, bool data);
 uint32_t meta__zones_of_reserve(const struct meta *m); /* ... those for pages */
 /* ... and these collection keeps free of everything that it can. */
 uint32_t meta__zones_kept(const struct meta *m);
+/* Free zones that moved data, or new data, may take now. */
+uint32_t meta__zones_for_moved(const struct meta *m);
+uint32_t meta__zones_for_data(const struct meta *m);
+/* Returns the most blocks that a supply should have ready: a small part of the serving drives. */
+uint64_t meta__ahead_max(const struct meta *m);
+/* Returns true if files may have so many blocks more. */
+bool meta__files_fit(const struct meta *m, uint32_t nblocks);
 /* Returns the places for data, garbage included, which is collected before -ENOSPC. */
 uint64_t meta__data_places(const struct meta *m);
-/* Returns the blocks for which pairs have no room: meta_alloc.c (10). */
+/* Returns the blocks for which pairs have no room: meta_space.c (6). */
 uint64_t meta__pairs_short(const struct meta *m);
 uint64_t meta__pages_ahead(const struct meta__zones *z); /* addresses in open and ready zones */
 

@@ -6,14 +6,14 @@
  *                        |                 | as far as drives are alike             | rest  |
  *
  *  (1) Collection empties all zones of a fold together, and the folder needs a zone before it frees
- *      some.  So the reserve is larger (meta_alloc.c (2)): collection stops above what the folder
+ *      some.  So the reserve is larger (meta_space.c (1)): collection stops above what the folder
  *      needs, and new data above what collection needs for one fold
  *      [test_meta_fold_full:stores_that_had_changes_are_rebuilt].
  *  (2) A fold has its zones on different drives, so it is as wide as the drives that take new zones
  *      allow, and with two of them there is none.
  *  (3) Some zones are always in pairs: open ones, and those that wait for others
  *      [test_meta_fold:files_fill_what_folds_can_hold].
- *  (4) Files leave room for folds that are as narrow as after a loss: meta_alloc.c (9)
+ *  (4) Files leave room for folds that are as narrow as after a loss: meta_space.c (5)
  *      [test_meta_fold_full:room_is_kept_for_the_folds_of_the_drives_that_stay].
  */
 #include "meta/engine/meta_fold.h"

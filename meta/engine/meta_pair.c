@@ -351,7 +351,7 @@ static uint32_t spare_drives(const struct meta *m, uint32_t copies)
 
 	if (spare == META_SPARE_AUTO)
 		spare = copies > 1;
-	if (!m->zones->promises) /* meta_alloc.c (9), (12) */
+	if (!m->zones->promises) /* meta_space.c (5), (7) */
 		spare -= min_u32(spare, spare ? leaving(m) : 0);
 	return left <= copies ? 0 : min_u32(spare, left - copies);
 }

@@ -63,7 +63,7 @@ bool meta__in_pairs(const struct meta *m);
  * meta_pair.c (6). */
 uint32_t meta__groups_free(const struct meta *m);
 uint32_t meta__groups_total(const struct meta *m);
-uint32_t meta__groups_kept(const struct meta *m); /* for spare drives: meta_alloc.c (9) */
+uint32_t meta__groups_kept(const struct meta *m); /* for spare drives: meta_space.c (5) */
 uint32_t meta__groups_of(const struct meta *m, uint32_t zones);
 /* Fill in the zones of each drive that takes new ones, else 0: now, and when the spare drives are
  * lost. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * The room that files leave for the rebuild of lost drives: meta_alloc.c (9).
+ * The room that files leave for the rebuild of lost drives: meta_space.c (5).
  *
  *   all groups        |<------------------------------- all ------------------------------->|
  *   without the drive |<------------------ rest ------------------>|<------- lost -------->|

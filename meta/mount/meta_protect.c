@@ -26,7 +26,7 @@
  *  (4) All live data and the room for spare drives fit on the pairs when it begins, and the reserve
  *      is free in pairs at once [test_meta_protect:a_store_that_is_too_full_is_refused].
  *      From then on half as much room is kept ahead, and new data leaves the room for second copies
- *      (meta_alloc.c (10)), so the conversion ends
+ *      (meta_space.c (6)), so the conversion ends
  *      [test_meta_protect:drives_of_different_sizes_that_are_nearly_full].
  *  (5) A drive that dies while the last set is written, when its own superblocks are, is lost as
  *      soon as the set takes effect

@@ -43,7 +43,7 @@
  *  (8) A block that gets its second copy takes two places and frees one.  So second
  *      copies leave the last zones to other collection, which wins more with them.  Other
  *      collection leaves a zone alone if moving its blocks would win nothing.  When only these
- *      zones are left, new data gives back the room ahead of it: meta_alloc.c (11)
+ *      zones are left, new data gives back the room ahead of it: meta_alloc.c (5)
  *      [test_meta_protect_full, test_meta_full_rebuild].
  *  (9) The zones of a fold (meta_fold.c) are victims together, judged by their live blocks and age
  *      together: emptying one of them alone frees nothing

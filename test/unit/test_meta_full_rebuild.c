@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
  * A full store of two copies, whose files came and went, loses a drive: the room that it kept back
- * suffices to rebuild what the drive had (meta_alloc.c (9)), however much is ready for new data.
+ * suffices to rebuild what the drive had (meta_space.c (5)), however much is ready for new data.
  */
 #include "test/unit/meta_pair_store.h"
 

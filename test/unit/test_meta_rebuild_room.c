@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
  * While a drive is rebuilt files can take all the room that statfs promises, at whatever moment the
- * rebuild ends: the room for the next loss, kept from then on, is not in it (meta_alloc.c (12)).
+ * rebuild ends: the room for the next loss, kept from then on, is not in it (meta_space.c (7)).
  */
 #include "test/unit/meta_fold_store.h"
 
 TestSuite(meta_rebuild_room, .timeout = 600);
 
 #define FILE_BLOCKS 12u
-#define BRIM_ZONES  6u /* some are not quite full, and the index takes a few: meta_alloc.c (5) */
+#define BRIM_ZONES  6u /* some are not quite full, and the index takes a few: meta_space.c (2) */
 
 static uint32_t files;
 

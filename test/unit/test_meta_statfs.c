@@ -180,7 +180,7 @@ static int64_t spare_blocks(void)
 	return (zones * r.m->conf.spare_percent + 99) / 100 * a_zone();
 }
 
-/* meta_alloc.c (7) */
+/* meta_space.c (3) */
 Test(meta_statfs, files_never_fill_the_spare_zones_and_what_is_dead_does)
 {
 	const int64_t whole = free_blocks();
