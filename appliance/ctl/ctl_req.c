@@ -87,7 +87,9 @@ static int slot_start(struct ctl *c, const struct ctl_burst *b, struct slot *slo
 void ctl_burst_run(struct ctl *c, const struct ctl_burst *b, uint32_t count)
 {
 	struct slot slots[CTL_BURST] = { 0 };
+	struct weka_limits limits = { .size_bytes = sizeof(limits) };
 
+	ASSERT(weka_get_limits(c->client, &limits) == 0 && limits.requests_max >= CTL_REQUESTS);
 	for (uint32_t i = 0; i < count; i++) {
 		struct slot *s = &slots[i % CTL_BURST];
 		int err;

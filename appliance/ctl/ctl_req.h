@@ -5,8 +5,10 @@
 
 #include "appliance/ctl/ctl.h"
 
-/* Requests in flight for a burst: as many as let symlinks go in as fast as files. */
+/* Requests in flight for a burst: as many as let symlinks go in as fast as files.  The client has
+ * more: answers may ask something themselves, and waves of files are on their way beside it. */
 #define CTL_BURST     128u
+#define CTL_REQUESTS  (CTL_BURST + 32u)
 #define CTL_PART_NAME 48u
 
 struct ctl_req { /* zeros: ready */

@@ -7,6 +7,7 @@
  */
 #include "appliance/ctl/ctl.h"
 #include "appliance/ctl/ctl_completion.h"
+#include "appliance/ctl/ctl_req.h"
 #include "appliance/conf/app_conf.h"
 #include "base/num.h"
 #include "fabric/fab.h"
@@ -415,7 +416,9 @@ int ctl_connect(struct ctl *c)
 					    .pool_bytes = 4 << 20 };
 	static const uint8_t zeros[FAB_KEY_BYTES];
 	const struct weka_key root = { .id = FAB_KEY_ROOT, .secret = zeros };
-	const struct weka_options *limits = c->moves ? NULL : &small;
+	const struct weka_options large = { .size_bytes = sizeof(large),
+					    .requests_max = CTL_REQUESTS };
+	const struct weka_options *limits = c->moves ? &large : &small;
 	const bool named = c->key_file || c->key_id || c->anonymous;
 	struct weka_key key = { 0 };
 	int err;

@@ -103,6 +103,12 @@ mkdir l && ln -s to l/one && ln l/one l/two
 check "a symlink of two names" ctl import l /l
 check "goes out" ctl export /l l2
 check "as one" odd same "$DIR/l" "$DIR/l2"
+mkdir many && python3 -c 'for i in range(300): open("many/%03d" % i, "w").write("file %d" % i)'
+check "files, 300 of them" ctl import many /many
+rm many/* && echo all >many/000 && for i in $(seq -w 1 299); do ln many/000 "many/$i"; done
+said "which become names of one, while as many requests as may be are in flight" 0 "299 more links" ctl import many /many
+check "go out" ctl export /many many2
+check "as one" odd same "$DIR/many" "$DIR/many2"
 mkdir c && head -c 40000000 /dev/zero | tr '\0' z >c/grows
 (while :; do echo x >>c/grows; done) & GROWS=$!
 said "a file that does not stand still is named" 1 "c/grows: changed while it was read" ctl import c /c
