@@ -3,6 +3,7 @@
 #include "test/lib/script_server.h"
 
 #include "appliance/ctl/ctl.h"
+#include "appliance/ctl/ctl_req.h"
 #include "client-lib/weka_client.h"
 
 #include <criterion/criterion.h>
@@ -44,7 +45,9 @@ static uint32_t entries_of(const char *path)
 static int export(const char *to)
 {
 	struct weka_key key = { .secret = server.cfg.key.secret };
-	struct weka_options options = { .size_bytes = sizeof(options), .pool_bytes = 64 << 20 };
+	struct weka_options options = { .size_bytes = sizeof(options),
+					.requests_max = CTL_REQUESTS,
+					.pool_bytes = 64 << 20 };
 	char *args[] = { (char *)"d", (char *)(uintptr_t)to };
 	struct ctl c = { .quiet = true, .threads = 2, .argc = 2, .argv = args };
 	int status;
