@@ -7,7 +7,7 @@
 
 /* Returns the product of two elements; the sum is their exclusive or. */
 uint8_t gf_times(uint8_t a, uint8_t b);
-/* Returns the element whose product with this one is 1.  There is none of 0. */
+/* Returns the element whose product with this one is 1.  `a` must not be 0. */
 uint8_t gf_inverse(uint8_t a);
 /* Returns the n-th power of the generator, 2.  The first 255 powers are all different. */
 uint8_t gf_power(uint32_t n);

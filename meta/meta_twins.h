@@ -108,8 +108,8 @@ struct meta_fold_term {
  * it is in none.  To be asked after meta_twin_of() has returned 0. */
 uint32_t meta_fold_of(const struct meta_twins *t, uint64_t baddr, uint64_t place[META_FOLD_ZONES]);
 
-/* Fills in the terms whose sum is the block at the last of these places.  They are on other drives
- * than it and those of `away`, and P is none of them if it is distrusted.  Returns how many: as
+/* Fills in the terms whose sum is the block at the last of these places.  No term is on its
+ * drive or on one of `away`, and a distrusted P is no term.  Returns how many: as
  * many as there are zones of data; 0: too much is missing. */
 uint32_t meta_fold_solve(const uint64_t *place, uint32_t count, uint64_t away, bool distrusts_p,
 			 struct meta_fold_term term[META_FOLD_MAX]);

@@ -8,8 +8,8 @@ set -eu
 MODULES="crc32c_generic crc32c-intel sha256-ssse3 dm-verity erofs ext4
 	vfat nls_cp437 nls_ascii
 	sd_mod usb-storage uas" # for the installer's media, which may come late
-# Of these the ones for which there is a device: controllers of disks, also behind Intel's VMD and in
-# virtual machines.
+# The initrd loads only those of the next two lists that have a device.  These are controllers of
+# disks; some stand behind Intel's VMD, and some exist in virtual machines only.
 DISK_MODULES="nvme vmd ahci ata_piix megaraid_sas mpt3sas mpi3mr smartpqi hpsa aacraid xhci-pci
 	ehci-pci virtio_pci virtio_blk virtio_scsi vmw_pvscsi pci-hyperv hv_storvsc xen-blkfront"
 # Network cards of servers and virtual machines, and loop for a root in memory.

@@ -9,8 +9,8 @@
  *      some.  So the reserve is larger (meta_space.c (1)): collection stops above what the folder
  *      needs, and new data above what collection needs for one fold
  *      [test_meta_fold_full:stores_that_had_changes_are_rebuilt].
- *  (2) A fold has its zones on different drives, so it is as wide as the drives that take new zones
- *      allow, and with two of them there is none.
+ *  (2) The zones of a fold are on different drives.  So no fold is wider than the number of drives
+ *      that take new zones, and a store with two such drives makes no folds.
  *  (3) Some zones are always in pairs: open ones, and those that wait for others
  *      [test_meta_fold:files_fill_what_folds_can_hold].
  *  (4) Files leave room for folds that are as narrow as after a loss: meta_space.c (5)

@@ -47,8 +47,9 @@ uint32_t meta_fold_of(const struct meta_twins *t, uint64_t baddr, uint64_t place
 	return 0;
 }
 
-/* Returns the role of the zone that is missing, of all but the last; Q if there is none, or no Q;
- * P if Q is wanted.  NONE: more is missing than there are sums. */
+/* Returns the role of the zone, other than the last, that cannot be read.  If all can be read, one
+ * sum suffices, and this returns the parity that is not needed: Q, or P if Q is wanted.  Returns
+ * NONE if more is missing than there are sums. */
 static uint32_t find_missing(const uint64_t *place, uint32_t count, uint64_t away, bool distrusts_p)
 {
 	const uint32_t wanted = META_FOLD_ROLE(place[count - 1]);

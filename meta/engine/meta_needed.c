@@ -87,12 +87,12 @@ static bool any_zone_needs(const struct meta *m, uint32_t drive)
 /* ---- the log (3) --------------------------------------------------------------------------- */
 
 /* Is a copy on the drive, and no other one on a drive that can be read? */
-static bool copies_need(const struct meta *m, const uint32_t zone[META__LOG_COPIES], uint32_t drive)
+static bool copies_need(const struct meta *m, const uint32_t *zone, uint32_t count, uint32_t drive)
 {
 	bool there = false;
 
 	ASSERT(drive < META_DRIVES_MAX);
-	for (uint32_t i = 0; i < meta__log_copies(zone); i++) {
+	for (uint32_t i = 0; i < count; i++) {
 		const uint32_t d = drive_of(m, zone[i]);
 
 		if (d != drive && meta__drive_reads(m, d))
@@ -107,7 +107,6 @@ static bool opening_needs(const struct meta *m, uint32_t drive)
 {
 	const struct meta__zones *z = m->zones;
 	uint32_t zone[META__ZONE_IOS + META__LOG_COPIES], count = 0;
-	bool there = false;
 
 	ASSERT(drive < META_DRIVES_MAX);
 	for (uint32_t i = 0; i < META__ZONE_IOS; i++) {
@@ -120,24 +119,18 @@ static bool opening_needs(const struct meta *m, uint32_t drive)
 	for (uint32_t i = 0; i < meta__log_copies(z->log_ready); i++)
 		zone[count++] = z->log_ready[i];
 	ASSERT(count <= ARRAY_LEN(zone));
-	for (uint32_t i = 0; i < count; i++) {
-		const uint32_t d = drive_of(m, zone[i]);
-
-		if (d != drive && meta__drive_reads(m, d))
-			return false;
-		there |= d == drive;
-	}
-	return there;
+	return copies_need(m, zone, count, drive);
 }
 
 static bool log_needs(const struct meta *m, uint32_t drive)
 {
 	const struct meta__log *l = m->log;
-	bool needs = copies_need(m, l->ahead, drive) || opening_needs(m, drive);
+	bool needs = copies_need(m, l->ahead, meta__log_copies(l->ahead), drive) ||
+		     opening_needs(m, drive);
 
 	ASSERT(l->zones_count <= META__LOG_ZONES_MAX);
 	for (uint32_t i = 0; !needs && i < l->zones_count; i++)
-		needs = copies_need(m, l->zones[i].zone, drive);
+		needs = copies_need(m, l->zones[i].zone, meta__log_copies(l->zones[i].zone), drive);
 	return needs;
 }
 

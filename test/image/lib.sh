@@ -2,6 +2,7 @@
 # shellcheck shell=sh
 # test/image/image_*.sh source this file.  Its functions boot the appliance's disk image in QEMU, with
 # UEFI, an IOMMU and NVMe drives.  They type at its console, read what it shows, and forward its port.
+# Some of them:
 #
 #     disk weka.raw 3G          the machine's disk, a copy of the image
 #     power_on                  power_cut: it is off at once;  power_off: in order

@@ -117,6 +117,16 @@ static inline struct meta_drive_stat stat_of(uint32_t drive)
 	return s;
 }
 
+/* It fails, and all others say so. */
+static inline void lose_drive(uint32_t drive)
+{
+	r.dead |= 1u << drive;
+	cr_assert(meta_drive_failed(r.m, drive), "%s", meta_error(r.m));
+	for (uint32_t n = 0; n < 1000 && r.m->losing; n++)
+		(void)rig_step(&r);
+	cr_assert(stat_of(drive).lost, "%s", meta_error(r.m));
+}
+
 static inline void rebuilt(uint32_t drive)
 {
 	if (stat_of(drive).lost && !r.m->losing) {

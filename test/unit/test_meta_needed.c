@@ -6,15 +6,6 @@
 
 TestSuite(meta_needed, .timeout = 60);
 
-static void lose(uint32_t drive)
-{
-	r.dead |= 1u << drive;
-	cr_assert(meta_drive_failed(r.m, drive), "%s", meta_error(r.m));
-	for (uint32_t n = 0; n < 1000 && r.m->losing; n++)
-		(void)rig_step(&r);
-	cr_assert(stat_of(drive).lost, "%s", meta_error(r.m));
-}
-
 static void all_are_there(void)
 {
 	all_is_there();
@@ -58,10 +49,10 @@ Test(meta_needed, second_drive_is_lost_before_the_first_is_gone)
 
 		store(seed, 4, seed % 2);
 		put_some(60);
-		lose(first);
+		lose_drive(first);
 		cr_assert(meta__drive_is_needed(r.m, second));
 		if (until_not_needed(first, second)) {
-			lose(second);
+			lose_drive(second);
 			put_some(20);
 			both_are_gone_for_good(first, second);
 			losses++;
@@ -122,7 +113,7 @@ Test(meta_needed, second_drive_is_lost_exactly_if_nothing_depends_on_it)
 		if (folds)
 			put_bigs(BIG / 2);
 		fold();
-		lose(first);
+		lose_drive(first);
 		some_steps(first, second, seed);
 		if (!stat_of(first).gone) {
 			r.cut_at = seed % 3 ? 0 : r.writes + 1 + rand_below(&r.rand, 40);
@@ -179,7 +170,7 @@ Test(meta_needed, folds_and_the_log_can_do_without_one_drive)
 		folds_of(seed, RIG_DRIVES_MAX, 2, seed % 2);
 		put_bigs(BIG);
 		fold();
-		lose(1);
+		lose_drive(1);
 		for (uint32_t n = 0; n < 20000 && !stat_of(1).gone; n++) {
 			const uint64_t by_folds = with_folds_of(1), by_log = with_log_of(1);
 
@@ -209,13 +200,13 @@ Test(meta_needed, drive_with_the_only_roots_is_not_lost)
 		memset(unsure, 0, sizeof(unsure));
 		cr_assert_eq(rig_format(&r), 0, "%s", meta_error(r.m));
 		put_some(40);
-		lose(other);
+		lose_drive(other);
 		for (uint32_t n = 0; n < 50; n++)
 			rig_idle(&r);
 		cr_assert(stat_of(other).lost);
 		cr_assert_eq(rig_thin_zones(&r), 0);
 		cr_assert(meta__drive_is_needed(r.m, !other));
-		lose(3);
+		lose_drive(3);
 		rebuilt(3);
 		is_whole();
 		cr_assert(!meta_drive_failed(r.m, !other));

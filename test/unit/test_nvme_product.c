@@ -146,28 +146,28 @@ static bool wants(uint64_t offset)
 	return all || offset < 64 || offset >= PAGE - 64 || offset / 4 % 37 == 0;
 }
 
-static void all_of(uint32_t max_blocks, bool sgl)
+/* Returns how many I/Os have commands that do not cover them. */
+static uint32_t wrong_of(uint32_t max_blocks, bool sgl)
 {
-	uint32_t most = min_u32(2 * max_blocks, NVME_IO_BLOCKS_MAX);
+	uint32_t most = min_u32(2 * max_blocks, NVME_IO_BLOCKS_MAX), wrong = 0;
 
 	setup_qpair(max_blocks, sgl);
 	for (uint64_t offset = 0; offset < PAGE; offset += 4) {
 		for (uint32_t n = 1; n <= most && wants(offset); n++)
-			cr_assert(covers(n % 2 ? NVME_READ : NVME_WRITE, offset, n),
-				  "%u blocks at offset %lu, %u of a command", n, offset,
-				  max_blocks);
+			wrong += !covers(n % 2 ? NVME_READ : NVME_WRITE, offset, n);
 	}
 	teardown_qpair();
+	return wrong;
 }
 
 Test(nvme_product, prps_of_every_alignment_and_length_for_every_mdts, .timeout = 600)
 {
 	for (uint32_t max_blocks = 1; max_blocks <= 512; max_blocks *= 2)
-		all_of(max_blocks, false);
+		cr_assert_eq(wrong_of(max_blocks, false), 0, "%u blocks a command", max_blocks);
 }
 
 Test(nvme_product, sgls_of_every_alignment_and_length_for_every_mdts, .timeout = 600)
 {
 	for (uint32_t max_blocks = 1; max_blocks <= 512; max_blocks *= 2)
-		all_of(max_blocks, true);
+		cr_assert_eq(wrong_of(max_blocks, true), 0, "%u blocks a command", max_blocks);
 }
