@@ -139,7 +139,7 @@ struct meta__zone_seen {
 	uint32_t zone;
 	enum meta__zone_kind kind;
 	uint64_t incarnation, epoch, order, oldest_order, mark;
-	uint32_t twin; /* + 1; 0: it has none */
+	uint32_t twin, twin2; /* the others of its group, each + 1: meta__group_head(); 0: none */
 	uint64_t pair;
 	/* of parity: */
 	uint32_t members;

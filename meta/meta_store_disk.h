@@ -106,9 +106,9 @@ struct meta_zone_disk {
 	le64 order;        /* log zones: 1, 2, 3 ... in an epoch        */
 	le64 oldest_order; /* log zones: older ones were not needed     */
 	le64 mark;         /* first zone of a drive: meta_mark.c        */
-	le32 twin;         /* the pair's other zone, + 1; 0: it has none */
-	le32 reserved2;
-	le64 pair; /* number of the pair, or of the fold: meta_pair.c */
+	le32 twin;         /* of its group: the first other zone, + 1; 0: it has none */
+	le32 twin2;        /* ... and the second one */
+	le64 pair;         /* number of the group, or of the fold: meta_pair.c */
 	/* Zones of parity: meta_fold.c; else zeros. */
 	le32 members; /* 0: its fold is not made yet */
 	le32 reserved3;

@@ -714,6 +714,7 @@ void meta__zone_build(const struct meta__zone_seen *z, const uint8_t uuid[16], v
 		.oldest_order = le64_of(z->oldest_order),
 		.mark = le64_of(z->mark),
 		.twin = le32_of(z->twin),
+		.twin2 = le32_of(z->twin2),
 		.pair = le64_of(z->pair),
 		.members = le32_of(z->members),
 	};
@@ -728,6 +729,17 @@ void meta__zone_build(const struct meta__zone_seen *z, const uint8_t uuid[16], v
 	memcpy(block, &d, sizeof(d));
 	d.crc = le32_of(crc_without(block, META__BLOCK, offsetof(struct meta_zone_disk, crc)));
 	memcpy(block, &d, sizeof(d));
+}
+
+/* Can the header be true?  That of the first zone names its twins in order. */
+static bool is_group(const struct meta__zone_seen *z)
+{
+	if (z->kind == META__ZONE_TWIN && z->twin == 0)
+		return false;
+	if (z->twin2 == 0)
+		return true;
+	return z->twin > 0 && z->twin != z->twin2 &&
+	       (z->kind == META__ZONE_TWIN || z->twin < z->twin2);
 }
 
 int meta__zone_parse(const void *block, const uint8_t uuid[16], uint32_t zone,
@@ -752,6 +764,7 @@ int meta__zone_parse(const void *block, const uint8_t uuid[16], uint32_t zone,
 		.oldest_order = le64_get(d.oldest_order),
 		.mark = le64_get(d.mark),
 		.twin = le32_get(d.twin),
+		.twin2 = le32_get(d.twin2),
 		.pair = le64_get(d.pair),
 		.members = le32_get(d.members),
 	};
@@ -762,7 +775,7 @@ int meta__zone_parse(const void *block, const uint8_t uuid[16], uint32_t zone,
 		out->member[i] = le32_get(d.member[i].zone);
 		out->member_incarnation[i] = le64_get(d.member[i].incarnation);
 	}
-	if (out->pair > COUNTER_MAX || (out->kind == META__ZONE_TWIN && out->twin == 0))
+	if (out->pair > COUNTER_MAX || !is_group(out))
 		return -EUCLEAN;
 	return 0;
 }

@@ -140,7 +140,7 @@ static const struct field zone_fields[] = {
 	FIELD(meta_zone_disk, epoch),        FIELD(meta_zone_disk, stream),
 	FIELD(meta_zone_disk, reserved),     FIELD(meta_zone_disk, order),
 	FIELD(meta_zone_disk, oldest_order), FIELD(meta_zone_disk, mark),
-	FIELD(meta_zone_disk, twin),         FIELD(meta_zone_disk, reserved2),
+	FIELD(meta_zone_disk, twin),         FIELD(meta_zone_disk, twin2),
 	FIELD(meta_zone_disk, pair),         FIELD(meta_zone_disk, members),
 	FIELD(meta_zone_disk, member),       { NULL, 0, 0 },
 };

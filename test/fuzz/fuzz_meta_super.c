@@ -76,6 +76,7 @@ static void use_zone(void)
 		return;
 	ASSERT(z.zone == zone && z.kind <= META__ZONE_PARITY);
 	ASSERT(z.kind != META__ZONE_TWIN || z.twin > 0);
+	ASSERT(z.twin2 == 0 || (z.twin > 0 && z.twin != z.twin2));
 	if (z.members > 0) {
 		ASSERT(z.kind == META__ZONE_PARITY && z.pair > 0);
 		ASSERT(z.members >= META__FOLD_MIN && z.members <= META_FOLD_MAX);

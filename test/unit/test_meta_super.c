@@ -484,6 +484,37 @@ Test(meta_super, header_of_another_zone_or_store_is_none)
 		     -EUCLEAN);
 }
 
+/* FORMAT.md 2.3. */
+Test(meta_super, header_names_two_others_in_one_way_only)
+{
+	static const struct {
+		enum meta__zone_kind kind;
+		uint32_t twin, twin2;
+		int err;
+	} head[] = {
+		{ META__ZONE_DATA, 9, 12, 0 },        { META__ZONE_DATA, 12, 9, -EUCLEAN },
+		{ META__ZONE_PAGE, 9, 9, -EUCLEAN },  { META__ZONE_PAGE, 0, 9, -EUCLEAN },
+		{ META__ZONE_TWIN, 12, 9, 0 },        { META__ZONE_TWIN, 9, 12, 0 },
+		{ META__ZONE_TWIN, 0, 12, -EUCLEAN }, { META__ZONE_TWIN, 9, 9, -EUCLEAN },
+		{ META__ZONE_TWIN, 9, 0, 0 },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(head); i++) {
+		const struct meta__zone_seen of = { .zone = 5,
+						    .kind = head[i].kind,
+						    .incarnation = 1,
+						    .twin = head[i].twin,
+						    .twin2 = head[i].twin2,
+						    .pair = 3 };
+		struct meta__zone_seen seen;
+
+		meta__zone_build(&of, uuid, block);
+		cr_assert_eq(meta__zone_parse(block, uuid, 5, &seen), head[i].err, "%zu", i);
+		if (!head[i].err)
+			cr_assert_arr_eq(&seen, &of, sizeof(seen));
+	}
+}
+
 /* ---- frozen ------------------------------------------------------------------------------- */
 
 Test(meta_super, bytes_are_what_they_were)
