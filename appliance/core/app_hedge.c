@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
  * Hedged reads: a drive that is slow beyond a multiple of its usual latency is read around, in a
- * store of two copies (meta_pair.c).
+ * store of several copies (meta_pair.c).
  *
  *   the operation's read     submitted --> READ --back--> the operation goes on
  *                                           | late
@@ -11,7 +11,7 @@
  *                                           v
  *                                          LATE --back--> dropped
  *
- *   the twin: the same blocks of the other copy, into staging of its own
+ *   the twin: the same blocks of the next copy, into staging of its own
  *
  *                             submitted --> TWIN --first, and right--> the operation goes on
  *                                           | second, wrong or failed
@@ -49,7 +49,7 @@
  *  (6) A block in a fold has no twin, and its read is not hedged: a sum would take one read of each
  *      other drive of the fold, where this drive only answers late [test_app_hedge_fold].
  */
-#include "appliance/core/app_op.h"
+#include "appliance/core/app_copy.h"
 
 #include "base/crc32c.h"
 
@@ -277,8 +277,8 @@ static bool look(struct app_core *core, struct app_op *op)
 			more = true;
 			continue;
 		}
-		twin = meta_twin_of(core->twins, META_BADDR(io->drive, io->nvme.block));
-		if (!twin || !meta_twins_has(core->twins, META_BADDR_DRIVE(twin))) {
+		twin = app_copy_after(core, META_BADDR(io->drive, io->nvme.block));
+		if (!twin) {
 			h->reads_out--;
 			io->watch = APP_WATCH_TIME;
 		} else if (!may_begin(h) || !begin(core, op, io, twin)) { /* (4) */

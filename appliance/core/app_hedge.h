@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* Reads of blocks with two copies that are late, from the other copy as well: see app_hedge.c. */
+/* Reads of blocks with several copies that are late, from another copy as well: see app_hedge.c. */
 #ifndef APP_HEDGE_H
 #define APP_HEDGE_H
 

@@ -5,18 +5,21 @@
  *
  *   app_op_io() --> io[] --> some are submitted --> app_io_done() --> the next --> app_op_run()
  *
- *   in a store of two copies (meta_pair.c)
- *     write   to both places                             one failed: drives_failed, for the store
- *     read    from the first place, or from the second   failed: from the second place
- *             if the first is on a drive that is lost    late: from the second, too: app_hedge.c
- *   ... whose pairs have become folds (meta_fold.c): summed up from the others instead: app_sum.c
+ *   in a store of several copies (meta_pair.c)
+ *     write   to all places                              some failed: drives_failed, for the store
+ *     read    from the first place that is not on a      failed: from the next one
+ *             drive that is lost                         late: from the next one, too: app_hedge.c
+ *   ... whose sets have become folds (meta_fold.c): summed up from the others instead: app_sum.c
  *
- *  (1) A write to a pair has failed for the operation if it failed in both places, or on two
+ *  (1) A write has failed for the operation if it failed in all of its places, or on as many
  *      drives; else the store decides when it is given the blocks (meta_op.drives_failed)
- *      [test_app_pair].
+ *      [test_app_pair, test_app_copies:write_has_failed_when_all_copies_have].
  *  (2) If all copies of a write do not fit io[] at once, the first ones are written, and then the
- *      second ones, if there are any [test_app_pair:large_write_goes_on_with_one_drive].
+ *      next ones, if there are any [test_app_pair:large_write_goes_on_with_one_drive].
+ *  (3) A read asks each copy at most once: it follows their ring, which ends after the last
+ *      [test_app_copies:read_asks_each_copy_once].
  */
+#include "appliance/core/app_copy.h"
 #include "appliance/core/app_quota.h"
 #include "appliance/core/app_op.h"
 #include "appliance/core/app_sum.h"
@@ -58,7 +61,8 @@ static inline struct app_io *add_io(struct app_op *op, enum nvme_op what, uint64
 	io->meta = NULL;
 	io->owner = op;
 	io->quiet = op->quiet;
-	io->turned = io->doubled = io->part = io->summed = false;
+	io->turned = io->part = io->summed = false;
+	io->copies = 0;
 	io->watch = APP_WATCH_NONE;
 	io->drive = META_BADDR_DRIVE(baddr);
 	io->nvme = (struct nvme_io){
@@ -72,12 +76,18 @@ static inline struct app_io *add_io(struct app_op *op, enum nvme_op what, uint64
 	return io;
 }
 
-/* ---- two copies (meta_pair.c) --------------------------------------------------------- */
+/* ---- copies (meta_pair.c) ------------------------------------------------------------- */
 
 static bool is_away(const struct app_op *op, uint64_t baddr)
 {
 	ASSERT(META_BADDR_DRIVE(baddr) < META_DRIVES_MAX);
 	return !meta_twins_has(op->core->twins, META_BADDR_DRIVE(baddr));
+}
+
+/* The block can be computed from the others of its fold. */
+static bool is_in_fold(const struct app_op *op, uint64_t baddr)
+{
+	return meta_twin_of(op->core->twins, baddr) == 0 && app_sum_can(op->core, baddr);
 }
 
 /* The places of a block's copies, the first one's first.  Returns how many there are; those on
@@ -88,6 +98,7 @@ static uint32_t places_of(const struct app_op *op, uint64_t baddr, uint64_t plac
 	uint32_t count = 0;
 
 	*takes = 0;
+	ASSERT(baddr);
 	for (uint64_t at = baddr; at; at = meta_twin_of(op->core->twins, at)) {
 		ASSERT(count < META_COPIES_MAX);
 		*takes |= is_away(op, at) ? 0 : 1u << count;
@@ -102,7 +113,6 @@ static wk_cold void add_copies(struct app_op *op, uint64_t baddr, uint32_t nbloc
 {
 	uint64_t place[META_COPIES_MAX];
 	uint32_t takes, count = places_of(op, baddr, place, &takes), bits = takes & copies;
-	const bool more = takes && !is_pow2(takes);
 
 	ASSERT(meta_twins_blocks(op->core->twins) > 0 && count > 0);
 	if (count == 1)
@@ -110,45 +120,61 @@ static wk_cold void add_copies(struct app_op *op, uint64_t baddr, uint32_t nbloc
 	else if (copies == 1 && !bits) /* so that there is one to wait for (2) */
 		bits = takes ? takes & -takes : 2;
 	for (; bits; bits &= bits - 1)
-		add_io(op, NVME_WRITE, place[__builtin_ctz(bits)], nblocks, iova)->doubled = more;
+		add_io(op, NVME_WRITE, place[__builtin_ctz(bits)], nblocks, iova)->copies =
+			(uint8_t)max_u32(1, (uint32_t)__builtin_popcount(takes));
 }
 
-/* A read whose drive is lost goes to the second copy at once. */
+/* Returns the most copies that any of these runs has. */
+static wk_cold uint32_t copies_most(const struct app_op *op, const struct meta_run *runs,
+				    uint32_t nruns)
+{
+	uint64_t place[META_COPIES_MAX];
+	uint32_t most = 0, takes;
+
+	ASSERT(meta_twins_blocks(op->core->twins) > 0);
+	for (uint32_t i = 0; i < nruns; i++)
+		most = max_u32(most, places_of(op, runs[i].baddr, place, &takes));
+	return most;
+}
+
+/* A read whose drive is lost goes to the next copy at once. */
 static wk_cold void add_read(struct app_op *op, uint64_t baddr, uint32_t nblocks, uint64_t iova)
 {
 	const bool away = is_away(op, baddr);
-	const uint64_t twin = away ? meta_twin_of(op->core->twins, baddr) : 0;
+	const uint64_t other = away ? app_copy_after(op->core, baddr) : 0;
 	struct app_io *io;
 
 	ASSERT(!op->one_copy && nblocks > 0);
-	io = add_io(op, NVME_READ, twin ? twin : baddr, nblocks, iova);
-	io->turned = twin != 0;
-	io->summed = away && !twin && app_sum_can(op->core, baddr);
+	io = add_io(op, NVME_READ, other ? other : baddr, nblocks, iova);
+	io->turned = other != 0;
+	io->summed = away && !other && is_in_fold(op, baddr);
 	if (op->core->hedges.multiple && op->kind == APP_OP_READ && !io->summed)
 		io->watch = app_hedge_may(op, io) ? APP_WATCH_READ : APP_WATCH_TIME;
 }
 
-/* Sends a read that failed to the second copy.  False: it is not there, or failed, too. */
+/* Sends a read that failed to the next copy.  False: there is none, or all have failed (3). */
 static wk_cold bool turn(struct app_io *io)
 {
 	struct app_op *op = io->owner;
 	const uint64_t baddr = META_BADDR(io->drive, io->nvme.block);
-	const uint64_t twin = meta_twin_of(op->core->twins, baddr);
+	uint64_t other;
 
 	ASSERT(io->nvme.status);
-	if (io->nvme.op != NVME_READ || op->one_copy || io->turned || io->nvme.quarantined ||
+	if (io->nvme.op != NVME_READ || op->one_copy || io->summed || io->nvme.quarantined ||
 	    op->quiet)
 		return false;
-	if (!twin && app_sum_can(op->core, baddr)) {
-		io->turned = true;
+	other = app_copy_after(op->core, baddr);
+	if (!other && is_in_fold(op, baddr)) {
+		io->summed = true;
 		app_sum_want(op->core, io);
 		return true;
 	}
-	if (!twin || is_away(op, twin))
+	if (!other)
 		return false;
+	ASSERT(other != baddr); /* (3) */
 	io->turned = true;
-	io->drive = META_BADDR_DRIVE(twin);
-	io->nvme.block = META_BADDR_BLOCK(twin);
+	io->drive = META_BADDR_DRIVE(other);
+	io->nvme.block = META_BADDR_BLOCK(other);
 	op->core->stat.turned_reads++;
 	app_media_submit(&op->core->media, io);
 	return true;
@@ -187,8 +213,8 @@ void app_op_io(struct app_op *op, enum nvme_op what, const struct meta_run *runs
 		if (unlikely(meta_twins_blocks(op->core->twins)) && what == NVME_WRITE &&
 		    !op->one_copy) {
 			op->io_iova = iova;
-			op->copy_due =
-				META_COPIES_MAX * (nruns + APP_SLICES_MAX) > ARRAY_LEN(op->io);
+			op->copy_due = copies_most(op, runs, nruns) * (nruns + APP_SLICES_MAX) >
+				       ARRAY_LEN(op->io);
 			copies = op->copy_due ? 1 : ALL_COPIES;
 		}
 	} else {
@@ -241,8 +267,7 @@ wk_cold void app_op_io_at(struct app_op *op, const struct meta_run *runs, const 
 					   iova + (uint64_t)at[i] * BLOCK_SIZE);
 
 		io->turned = true;
-		io->summed = meta_twin_of(op->core->twins, runs[i].baddr) == 0 &&
-			     app_sum_can(op->core, runs[i].baddr);
+		io->summed = is_in_fold(op, runs[i].baddr);
 	}
 	op->ios_out = op->io_count;
 	drives_begin(op);
@@ -257,6 +282,13 @@ static wk_cold void copies_next(struct app_op *op)
 		app_op_io(op, NVME_WRITE, op->runs, op->nruns, op->buf, op->io_iova);
 	if (!op->ios_out)
 		app_op_run(op);
+}
+
+/* (1) */
+static wk_cold bool has_failed(const struct app_op *op, const struct app_io *io)
+{
+	ASSERT(io->nvme.status && io->copies <= META_COPIES_MAX);
+	return io->copies < 2 || __builtin_popcountll(op->drives_failed) >= io->copies;
 }
 
 void app_io_done(struct app_io *io)
@@ -278,10 +310,8 @@ void app_io_done(struct app_io *io)
 	op->core->io_bytes -= (uint64_t)io->nvme.nblocks * BLOCK_SIZE;
 	app_quota_wake_tight(op->core);
 	if (unlikely(io->nvme.status)) {
-		op->drives_failed |= io->doubled ? 1ull << io->drive : 0;
-		if (!op->io_status &&
-		    (!io->doubled ||
-		     (uint32_t)__builtin_popcountll(op->drives_failed) >= META_COPIES_MAX))
+		op->drives_failed |= io->copies > 1 ? 1ull << io->drive : 0;
+		if (!op->io_status && has_failed(op, io))
 			op->io_status = io->nvme.status;
 		if (io->nvme.quarantined)
 			app_staging_lose(&op->core->staging, io->nvme.iova,

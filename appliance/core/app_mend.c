@@ -1,33 +1,44 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Reads that do not match their checksums, in a store of two copies: from the other copy.
+ * Reads that do not match their checksums, in a store of several copies: from the other copies.
  *
- *   a client's read, asked for again --> LANDED: compared here --> wrong blocks from their second
- *                                        copies, into their places --> sent; the scrub mends them
+ *   a client's read, asked for again --> LANDED: compared here --> right: sent
+ *                                         ^                  |
+ *                                         |                  v
+ *                                         '-- wrong blocks from their next copies, into their
+ *                                             places; the scrub mends them
  *   a block that a write merges with --> compared anyway --> the same
  *
  * A healthy read is compared by its reader only, and this CPU touches none of its bytes.  A reader
  * that found a mismatch asks once more, and says so (PROTOCOL.md 5: doubt); such a read is compared
  * here.  Over shared memory the bytes compared are the client's to change meanwhile: at worst its
- * own read is answered from the other copy, or not.
+ * own read is answered from another copy, or not.
  *
- *  (1) A block is taken from its second copy once: its reader, or the caller, compares it again
- *      [test_app_pair:other_bytes_on_a_drive_are_never_read].
+ *  (1) Round n reads the n-th copy after the first, so each is read once in this way.  After the
+ *      last round the block's reader, or the caller, compares it again
+ *      [test_app_pair:other_bytes_on_a_drive_are_never_read]
+ *      [test_app_copies:wrong_blocks_are_read_from_the_second_and_then_the_third_copy].
  *  (2) Each block that was wrong is the scrub's to mend (meta_scrub_heal.c) [e2e_mirror].
  */
+#include "appliance/core/app_copy.h"
 #include "appliance/core/app_mend.h"
 #include "appliance/core/app_sum.h"
 
 #include <string.h>
 
-/* The place to be asked instead; the block's own, if it is in a fold: app_op_io_at(). */
-static uint64_t twin_of(const struct app_op *op, uint64_t baddr)
+/* The place to be asked in the next round (1); in the first round the block's own, if it is in a
+ * fold: app_op_io_at(). */
+static uint64_t other_of(const struct app_op *op, uint64_t baddr)
 {
-	const uint64_t twin = baddr ? meta_twin_of(op->core->twins, baddr) : 0;
+	uint64_t at = baddr;
 
-	if (baddr && !twin && app_sum_can(op->core, baddr))
+	ASSERT(op->mends < META_COPIES_MAX); /* (1) */
+	if (baddr && op->mends == 0 && meta_twin_of(op->core->twins, baddr) == 0 &&
+	    app_sum_can(op->core, baddr))
 		return baddr;
-	return twin && meta_twins_has(op->core->twins, META_BADDR_DRIVE(twin)) ? twin : 0;
+	for (uint32_t i = 0; at && i <= op->mends; i++)
+		at = app_copy_after(op->core, at);
+	return at;
 }
 
 /* The place of the plan's block i. */
@@ -48,13 +59,13 @@ static bool is_wrong(const struct app_op *op, uint32_t i, uint32_t skip)
 	return crc32c(op->landing + (size_t)i * BLOCK_SIZE, BLOCK_SIZE) != op->crcs[skip + i];
 }
 
-/* The wrong blocks from block i on that lie together, in both copies. */
-static uint32_t piece(const struct app_op *op, uint32_t i, uint32_t skip, uint64_t twin)
+/* The wrong blocks from block i on that lie together, in the other copy, too. */
+static uint32_t piece(const struct app_op *op, uint32_t i, uint32_t skip, uint64_t other)
 {
 	uint32_t n = 1;
 
 	while (i + n < op->nblocks_landing && is_wrong(op, i + n, skip) &&
-	       twin_of(op, place_of(op, skip + i + n)) == twin + n)
+	       other_of(op, place_of(op, skip + i + n)) == other + n)
 		n++;
 	ASSERT(i + n <= op->nblocks_landing);
 	return n;
@@ -66,19 +77,19 @@ wk_cold bool app_mend_read(struct app_op *op, uint32_t skip)
 	uint32_t at[APP_RUNS_MAX], count = 0;
 
 	ASSERT(op->ios_out == 0 && op->landing);
-	if (op->mended) /* (1) */
+	if (op->mends >= META_COPIES_MAX - 1) /* (1) */
 		return false;
-	op->mended = true;
 	for (uint32_t i = 0, n; i < op->nblocks_landing && count < APP_RUNS_MAX; i += n) {
-		const uint64_t twin = twin_of(op, place_of(op, skip + i));
+		const uint64_t other = other_of(op, place_of(op, skip + i));
 
 		n = 1;
-		if (!twin || !is_wrong(op, i, skip))
+		if (!other || !is_wrong(op, i, skip))
 			continue;
-		n = piece(op, i, skip, twin);
+		n = piece(op, i, skip, other);
 		at[count] = i;
-		runs[count++] = (struct meta_run){ .baddr = twin, .nblocks = n };
+		runs[count++] = (struct meta_run){ .baddr = other, .nblocks = n };
 	}
+	op->mends++;
 	if (count == 0)
 		return false;
 	(void)app_suspect(op->core, &op->target[0].handle, /* (2) */
@@ -88,13 +99,13 @@ wk_cold bool app_mend_read(struct app_op *op, uint32_t skip)
 	return true;
 }
 
-wk_cold static bool block_again(struct app_op *op, const struct app_old_block *old, uint64_t twin)
+wk_cold static bool block_again(struct app_op *op, const struct app_old_block *old, uint64_t other)
 {
-	const struct meta_run run = { .baddr = twin, .nblocks = 1 };
+	const struct meta_run run = { .baddr = other, .nblocks = 1 };
 	const uint32_t first = 0;
 
-	ASSERT(twin && !op->mended); /* (1) */
-	op->mended = true;
+	ASSERT(other && op->mends < META_COPIES_MAX - 1); /* (1) */
+	op->mends++;
 	op->io_status = 0;
 	op->core->stat.turned_reads++;
 	(void)app_suspect(op->core, &old->file, old->block, 1); /* (2) */
@@ -106,10 +117,12 @@ wk_cold static bool block_again(struct app_op *op, const struct app_old_block *o
 bool app_mend_block(struct app_op *op, const struct app_old_block *old)
 {
 	const bool wrong = op->io_status || crc32c(old->at, BLOCK_SIZE) != old->sum;
-	const bool again = unlikely(wrong) && !op->mended; /* (1) */
-	const uint64_t twin = again ? twin_of(op, op->runs[0].baddr) : 0;
+	const bool again = unlikely(wrong) && op->mends < META_COPIES_MAX - 1; /* (1) */
+	const uint64_t other = again ? other_of(op, op->runs[0].baddr) : 0;
 
 	ASSERT(op->ios_out == 0);
-	op->mended = false;
-	return twin ? block_again(op, old, twin) : false;
+	if (other)
+		return block_again(op, old, other);
+	op->mends = 0;
+	return false;
 }

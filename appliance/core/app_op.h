@@ -290,7 +290,7 @@ struct app_op {
 	bool merging;         /* write: an old block is being read                        */
 	uint8_t copy_due;     /* write: the copies that are written next; 0: none */
 	bool doubt;           /* read: its client has found a mismatch: compared here */
-	bool mended;          /* second copies have been read for blocks that were wrong */
+	uint8_t mends;        /* rounds of reading other copies of blocks that were wrong */
 	uint64_t landing_iova;
 	bool one_copy;          /* its I/Os are for the places that they name, and no other copy */
 	uint64_t drives_failed; /* ... drives that did not take their copies, by bits */

@@ -147,7 +147,7 @@ static bool read_edge(struct app_op *op)
 	return op->merging;
 }
 
-/* True: it is read again, from its second copy. */
+/* True: it is read again, from another copy. */
 static bool edge_again(struct app_op *op)
 {
 	const struct app_old_block old = { op->handle, edge_block(op), edge_at(op), op->edge_sum };

@@ -343,7 +343,7 @@ static void fetch(struct app_op *op, uint32_t nblocks, char *to, uint64_t iova)
 	DASSERT(nblocks > 0 && skip + nblocks <= op->meta.nblocks);
 	op->landing = to;
 	op->landing_iova = iova;
-	op->mended = false;
+	op->mends = 0;
 	op->nblocks_landing = nblocks;
 	app_op_io(op, NVME_READ, runs, runs_of(op, skip, nblocks, runs), to, iova);
 	if (op->meta.inline_len && op->meta.inline_at >= skip && inline_at < nblocks) {

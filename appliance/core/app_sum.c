@@ -168,7 +168,7 @@ static void end(struct app_sum *s)
 	s->of = NULL;
 	io->nvme.status = s->failed ? -EIO : 0;
 	io->nvme.quarantined = false;
-	io->turned = true; /* there is no other way any more */
+	io->summed = true; /* there is no other way any more */
 	app_io_done(io);
 }
 

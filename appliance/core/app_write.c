@@ -302,7 +302,7 @@ static bool read_edge(struct app_op *op)
 	return false;
 }
 
-/* True: it is read again, from its second copy. */
+/* True: it is read again, from another copy. */
 static bool edge_again(struct app_op *op)
 {
 	const struct app_old_block old = { op->handle, op->meta.offset / BLOCK_SIZE, edge_at(op),

@@ -29,10 +29,10 @@ struct app_io {
 	uint32_t tries;       /* how often it came back to be retried   */
 	bool failed;          /* it failed, and nobody is told: app_patience.c */
 	bool quiet;           /* its error is not reported: a probe */
-	bool turned;          /* a read that failed was sent to the second copy */
-	bool doubled;         /* a write of which another drive gets the same */
+	bool turned;          /* a read that goes to another copy than the first */
+	uint8_t copies;       /* a write: drives that get the same bytes; 0: a read */
 	bool part;            /* a read for a sum: app_sum.c */
-	bool summed;          /* a read that is to be one */
+	bool summed;          /* a read that is one: nothing else is left to be read */
 	struct list link;     /* while the queue is full, or free slots */
 };
 
