@@ -710,11 +710,14 @@ uint32_t meta__ckpt_order(struct meta *m); /* one more in this generation, from 
 /* Returns the order of the last one; sets that of one that a borrower assigned. */
 uint32_t meta__ckpt_order_now(const struct meta *m);
 void meta__ckpt_order_least(struct meta *m, uint32_t order);
-/* meta_super.c: fill `block` (4096 bytes) with the root of `shard` as frozen; its two addresses. */
-void meta__root_build(struct meta *m, uint32_t shard, const struct meta__root *r, void *block,
-		      uint64_t copy_baddr_out[2]);
-/* A root is written by FUA to copy 0 and, when that is durable, to copy 1 (so that at most one copy
- * of a slot can be torn: two bad ones are corruption).  When both are durable: the slot turns. */
+#define META__ROOT_COPIES 3u /* of each root, at most */
+/* meta_super.c: fills `block` (4096 bytes) with the root of `shard` as frozen, and the addresses of
+ * its copies.  Returns how many it has. */
+uint32_t meta__root_build(struct meta *m, uint32_t shard, const struct meta__root *r, void *block,
+			  uint64_t copy_baddr_out[META__ROOT_COPIES]);
+/* A root is written by FUA to its first address; when that is durable, to the next one, and so on:
+ * at most one copy of a slot can be torn, two bad ones are corruption.  When all are durable the
+ * slot turns. */
 void meta__root_durable(struct meta *m, uint32_t shard, const struct meta__root *r);
 
 /* ---- meta_op.c ---------------------------------------------------------------------- */

@@ -26,7 +26,7 @@
 #define META__ZONE_IOS        8u
 #define META__ZONE_NONE       UINT32_MAX
 
-/* ---- meta_super.c: where things lie, and the codecs of what does not move ---- */
+/* ---- meta_geo.c: where things lie; meta_super.c: the codecs of what does not move ---- */
 
 /* The log keeps the copies of a zone in an array: those that there are come first, and then
  * META__ZONE_NONE.  Returns how many there are. */
@@ -60,15 +60,15 @@ struct meta__super {
 	uint64_t nzones, secret;
 	int64_t format_ns;
 	uint64_t set; /* 0: as it was formatted; then root_at is not given */
-	uint64_t root_at[2];
+	uint64_t root_at[META__ROOT_COPIES];
 	uint64_t drive_nblocks[META_DRIVES_MAX];
 	uint64_t drive_tag[META_DRIVES_MAX];
 	char drive_name[META_DRIVES_MAX][META_DRIVE_NAME];
 	bool spread;  /* directories may have parts      */
 	bool drained; /* once: these may be other than 0 */
 	uint8_t drive_state[META_DRIVES_MAX];
-	uint32_t root_zone[2][META__ROOT_ZONES_MAX]; /* + 1 */
-	uint32_t copies;                             /* of each block: 1, 2 */
+	uint32_t root_zone[META__ROOT_COPIES][META__ROOT_ZONES_MAX]; /* + 1 */
+	uint32_t copies;                                             /* of each block: 1, 2, 3 */
 	bool converts; /* ... but some may still have one (meta_protect.c) */
 	uint32_t fold; /* data zones of a fold, at most; 0: none (meta_fold.c) */
 };
@@ -88,10 +88,12 @@ struct meta__geo {
 	uint64_t zones_at[META_DRIVES_MAX];  /* first block of the first zone        */
 	uint32_t zone_base[META_DRIVES_MAX]; /* global index of the first zone       */
 	uint32_t zone_count[META_DRIVES_MAX];
-	uint64_t root_area[2]; /* baddr of each copy: slot 0 of all shards, then slot 1 */
-	uint32_t root_zones;   /* that a copy uses if it is not there */
-	uint32_t root_zone[2][META__ROOT_ZONES_MAX]; /* its zones, each + 1; 0: fixed place */
-	uint8_t state[META_DRIVES_MAX];              /* enum meta__drive_state */
+	uint32_t root_copies;                  /* of the root area: 2, or 3 */
+	uint32_t root_zones;                   /* that a copy uses if it is not at root_area */
+	uint64_t root_area[META__ROOT_COPIES]; /* baddr: slot 0 of all shards, then slot 1 */
+	/* A copy's zones, each + 1; 0: it is at root_area. */
+	uint32_t root_zone[META__ROOT_COPIES][META__ROOT_ZONES_MAX];
+	uint8_t state[META_DRIVES_MAX]; /* enum meta__drive_state */
 };
 
 /* As a superblock says. */
@@ -114,8 +116,13 @@ bool meta__geo_zone_there(const struct meta__geo *g, uint32_t zone);
 bool meta__geo_zone_roots(const struct meta__geo *g, uint32_t zone);
 /* Is a copy of the root area, or a part of it, on this drive? */
 bool meta__geo_roots_on(const struct meta__geo *g, uint32_t copy, uint32_t drive);
-/* Are both copies of some roots on drives that are lost? */
-bool meta__geo_roots_lost(const struct meta__geo *g);
+bool meta__geo_any_roots_on(const struct meta__geo *g, uint32_t drive); /* ... of any copy? */
+/* Returns the copies on drives that are not lost, of the roots with the fewest. */
+uint32_t meta__geo_roots_left(const struct meta__geo *g);
+/* Returns the pieces of a copy, each of which is on one drive. */
+uint32_t meta__geo_root_pieces(const struct meta__geo *g);
+/* Returns true if a piece of this copy is on the drive of the same piece of a lower copy. */
+bool meta__geo_roots_share(const struct meta__geo *g, uint32_t copy);
 /* Returns the drive with this piece of a copy: a zone of it, or all. */
 uint32_t meta__geo_root_drive(const struct meta__geo *g, uint32_t copy, uint32_t piece);
 
@@ -539,17 +546,17 @@ struct meta__mend {
 
 /* The drive that is being drained, and its state (meta_drain.c). */
 struct meta__drain {
-	bool moves[2];                          /* copies of the roots that move now */
-	uint64_t drives;                        /* that a change of the set concerns, by bits */
-	enum meta__drive_state to;              /* their next state */
-	bool roots;                             /* the change moves roots */
-	bool writing;                           /* roots: the copy that was read is being written */
-	bool cannot;                            /* move them: not tried again until asked for */
-	bool log_bound;                         /* its limit is that of the drives that serve */
-	uint32_t take[2][META__ROOT_ZONES_MAX]; /* zones for them, each + 1 */
-	uint32_t taken;                         /* ... how many */
-	uint32_t asked;                         /* checkpoints, since anything was won by one */
-	uint64_t epoch;                         /* as it was when that was last read, and: */
+	bool moves[META__ROOT_COPIES]; /* copies of the roots that move now */
+	uint64_t drives;               /* that a change of the set concerns, by bits */
+	enum meta__drive_state to;     /* their next state */
+	bool roots;                    /* the change moves roots */
+	bool writing;                  /* roots: the copy that was read is being written */
+	bool cannot;                   /* move them: not tried again until asked for */
+	bool log_bound;                /* its limit is that of the drives that serve */
+	uint32_t take[META__ROOT_COPIES][META__ROOT_ZONES_MAX]; /* zones for them, each + 1 */
+	uint32_t taken;                                         /* ... how many */
+	uint32_t asked; /* checkpoints, since anything was won by one */
+	uint64_t epoch; /* as it was when that was last read, and: */
 	uint32_t free_count, free_total, coming;
 };
 
@@ -656,6 +663,8 @@ int meta__boot_settled(struct meta *m); /* 0: all trees are in durable roots */
 int meta__boot_serve(struct meta *m);
 int meta__boot_claim(struct meta *m);
 int meta__boot_count(struct meta *m); /* mount: the trees */
+/* meta_roots.c, a stage of a mount: all roots. */
+int meta__roots_read(struct meta *m);
 /* meta_heads.c, stages of a mount: headers of zones, and those that no copy of is whole. */
 int meta__heads_read(struct meta *m);
 /* meta_mark.c: takes the marks in a root; checks whether a drive is behind them. */

@@ -23,6 +23,7 @@
 #define META__FEATURE_CONVERTS (1ull << 4) /* blocks may still have one copy of two */
 #define META__FEATURE_FOLDS    (1ull << 5) /* pairs are folded: zones of parity   */
 #define META__FEATURE_LOST     (1ull << 6) /* more than one drive is lost now     */
+#define META__FEATURE_THREE    (1ull << 7) /* zones have two twins, and roots a third copy */
 #define META__ROOT_ZONES_MAX   32u         /* that a copy of the root area may lie in     */
 
 LAYOUT_BEGIN
@@ -56,6 +57,9 @@ struct meta_super_disk {
 	le32 converts; /* 1: blocks may still have one copy, so no drive may be lost */
 	le32 fold;     /* data zones of a fold, at most; 0: there are none */
 	le32 reserved;
+	/* With copies 3: the third copy of the root area; else zeros. */
+	le64 root_at_third;
+	le32 root_zone_third[META__ROOT_ZONES_MAX];
 };
 
 /* Block 0, and the last one, of a drive that is offered to any store that is told to take it. */
@@ -160,7 +164,7 @@ struct meta_mut_disk {
 };
 LAYOUT_END
 
-static_assert(sizeof(struct meta_super_disk) == 3776, "FORMAT.md 2.1");
+static_assert(sizeof(struct meta_super_disk) == 3912, "FORMAT.md 2.1");
 static_assert(sizeof(struct meta_offer_disk) == 48, "FORMAT.md 2.4");
 static_assert(sizeof(struct meta_root_disk) == 640, "FORMAT.md 2.2");
 static_assert(sizeof(struct meta_zone_disk) == 264, "FORMAT.md 2.3");

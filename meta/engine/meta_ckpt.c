@@ -4,8 +4,8 @@
  *
  *   idle --> carry --freeze--> pages ---------> flush ---------> roots --------> idle
  *            receipts          written when     all drives that  copy 0, then    zones and log
- *            go into the       the log that     have a cache     copy 1, by FUA  blocks are free
- *            log again         changed them                                      again
+ *            go into the       the log that     have a cache     then the next,  blocks are free
+ *            log again         changed them                      by FUA          again
  *                              is durable
  *
  * Invariants:
@@ -67,9 +67,9 @@ struct ckpt_root {
 	void *block;
 	bool busy;
 	uint32_t shard;
-	uint32_t copy, written;
-	/* the one that is written now; those that are */ /* that is being written */
-	uint64_t baddr[2];
+	uint32_t copy, written; /* the one that is written now; how many are */
+	uint32_t copies;
+	uint64_t baddr[META__ROOT_COPIES]; /* in the order of writing */
 };
 
 struct meta__ckpt {
@@ -323,7 +323,7 @@ static void flush_drives(struct meta *m)
 static void write_copy(struct meta *m, struct ckpt_root *r)
 {
 	ASSERT(r->busy);
-	ASSERT(r->copy < 2);
+	ASSERT(r->copy < r->copies);
 	r->io.kind = META__IO_CKPT;
 	r->io.owner = r;
 	r->io.io.op = META_IO_WRITE;
@@ -340,14 +340,14 @@ static void write_copy(struct meta *m, struct ckpt_root *r)
 /* Writes the next copy whose drive is not lost.  False: there is no other. */
 static bool write_next_copy(struct meta *m, struct ckpt_root *r)
 {
-	ASSERT(r->copy <= 2);
+	ASSERT(r->copy <= r->copies && r->copies <= META__ROOT_COPIES);
 	ASSERT(r->busy);
-	while (r->copy < 2 && meta__may_lose(m) &&
+	while (r->copy < r->copies && meta__may_lose(m) &&
 	       !meta__drive_reads(m, META_BADDR_DRIVE(r->baddr[r->copy])))
 		r->copy++;
-	if (r->copy < 2)
+	if (r->copy < r->copies)
 		write_copy(m, r);
-	return r->copy < 2;
+	return r->copy < r->copies;
 }
 
 static void write_roots(struct meta *m)
@@ -368,9 +368,10 @@ static void write_roots(struct meta *m)
 		r->busy = true;
 		r->shard = c->next_shard++;
 		r->copy = r->written = 0;
-		meta__root_build(m, r->shard, &m->shard[r->shard].frozen, r->block, r->baddr);
-		(void)write_next_copy(m, r); /* one drive of the two serves */
-		ASSERT(r->copy < 2);
+		r->copies = meta__root_build(m, r->shard, &m->shard[r->shard].frozen, r->block,
+					     r->baddr);
+		(void)write_next_copy(m, r); /* one drive of them serves */
+		ASSERT(r->copy < r->copies);
 	}
 }
 

@@ -5,8 +5,7 @@
 /* It is never gone: no superblock can name as many zones as a copy of the roots needs. */
 static bool keeps_roots(const struct meta__geo *g, uint32_t drive)
 {
-	return g->root_zones > META__ROOT_ZONES_MAX &&
-	       (meta__geo_roots_on(g, 0, drive) || meta__geo_roots_on(g, 1, drive));
+	return g->root_zones > META__ROOT_ZONES_MAX && meta__geo_any_roots_on(g, drive);
 }
 
 /* The blocks of lost drives come first; of these drives, one that can be gone. */

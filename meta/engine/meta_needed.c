@@ -138,11 +138,11 @@ static bool log_needs(const struct meta *m, uint32_t drive)
 
 static bool roots_need(const struct meta *m, const struct meta__geo *g, uint32_t drive)
 {
-	ASSERT(g->root_zones > 0);
-	for (uint32_t i = 0; i < min_u32(g->root_zones, META__ROOT_ZONES_MAX); i++) {
+	ASSERT(g->root_copies > 1);
+	for (uint32_t i = 0; i < meta__geo_root_pieces(g); i++) {
 		bool there = false, elsewhere = false;
 
-		for (uint32_t copy = 0; copy < 2; copy++) {
+		for (uint32_t copy = 0; copy < g->root_copies; copy++) {
 			const uint32_t d = meta__geo_root_drive(g, copy, i);
 
 			there |= d == drive;

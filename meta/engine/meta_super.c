@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * The layout of the drives, and the codecs of superblock, root and zone header.
- *
- *   drive 0   [super A][root copy 0][zone][zone] ...            [zone][super B]
- *   drive 1   [super A][root copy 1][zone][zone] ...            [zone][super B]
- *   drive 2   [super A][zone][zone] ...                         [zone][super B]
- *
- *   one drive [super A][root copy 0][zone] ... [zone][root copy 1][super B]
+ * The codecs of superblock, root and zone header; meta_geo.c says where these are.
  *
  *  (1) The parsers here are the only places that decode these bytes.  They trust nothing
  *      and assert nothing: fuzzed by test/fuzz/fuzz_meta_super.c [fuzz_meta_super].
- *  (2) Both copies of a root's slot, or of a zone's header, are never written at the same time, and
- *      a damaged copy is written first.  So a crash, whatever it
- *      leaves of a write in flight, leaves one of them whole.
+ *  (2) Copies of a root's slot, or of a zone's header, are never written at the same time, and a
+ *      damaged copy is written first.  So a crash, whatever it leaves of a write in flight, leaves
+ *      one of them whole.
+ *  (3) The copies of the root area are next to one another in memory.  In a superblock the third
+ *      one has fields of its own, which are 0 in a store with less than three copies: such a
+ *      superblock is byte for byte what it was before there were three
+ *      [test_meta_super:superblock_of_three_copies_says_where_the_third_one_of_the_roots_is].
  */
 #include "meta/meta_store.h"
 #include "meta/meta_set.h"
@@ -26,215 +24,8 @@
 
 #define META__FEATURES                                                                             \
 	(META__FEATURE_DRIVES | META__FEATURE_DRAIN | META__FEATURE_SPREAD |                       \
-	 META__FEATURE_COPIES | META__FEATURE_CONVERTS | META__FEATURE_FOLDS | META__FEATURE_LOST)
-
-/* ---- geometry -------------------------------------------------------------- */
-
-static uint64_t round_down_pow2(uint64_t v)
-{
-	return v == 0 ? 0 : (uint64_t)1 << (63 - __builtin_clzll(v));
-}
-
-uint32_t meta__geo_zone_blocks(const struct meta_conf *conf)
-{
-	uint64_t largest = 0, bytes;
-
-	ASSERT(conf->ndrives >= 1);
-	ASSERT(conf->ndrives <= META_DRIVES_MAX);
-	for (uint32_t d = 0; d < conf->ndrives; d++)
-		largest = max_u64(largest, conf->drive[d].nblocks);
-	bytes = round_down_pow2(largest * META__BLOCK / 1024);
-	bytes = max_u64(META__ZONE_BYTES_MIN, min_u64(META__ZONE_BYTES_MAX, bytes));
-	return (uint32_t)(bytes / META__BLOCK);
-}
-
-/* Places the zones between the other structures of a drive. */
-static void place_zones(struct meta__geo *g, uint32_t d)
-{
-	uint64_t area = 2 * (uint64_t)g->nshards, end = g->nblocks[d] - 1;
-
-	g->zones_at[d] = 1;
-	for (uint32_t copy = 0; copy < 2; copy++) {
-		uint64_t at = META_BADDR_BLOCK(g->root_area[copy]);
-
-		if (META_BADDR_DRIVE(g->root_area[copy]) != d)
-			continue;
-		if (at == 1)
-			g->zones_at[d] = 1 + area;
-		else
-			end = min_u64(end, at);
-	}
-	g->zone_base[d] = g->nzones;
-	if (g->nblocks[d] > 2 + 2 * area && end > g->zones_at[d])
-		g->zone_count[d] = (uint32_t)((end - g->zones_at[d]) / g->zone_blocks);
-	ASSERT(g->zones_at[d] + (uint64_t)g->zone_count[d] * g->zone_blocks <=
-	       max_u64(end, g->zones_at[d]));
-	g->nzones += g->zone_count[d];
-}
-
-/* ndrives, nshards, zone_blocks and nblocks are there.  root_at NULL: as format places it. */
-static void geo_build(struct meta__geo *g, const uint64_t *root_at)
-{
-	uint64_t area = 2 * (uint64_t)g->nshards, capacity = 0;
-
-	ASSERT(g->ndrives >= 1);
-	ASSERT(g->ndrives <= META_DRIVES_MAX);
-	ASSERT(g->zone_blocks > META_PAGE_BLOCKS + 2);
-	ASSERT(is_pow2(g->zone_blocks));
-	g->zone_end = g->zone_blocks - 1;
-	g->zone_pages = (g->zone_end - 1) / META_PAGE_BLOCKS;
-	g->root_zones = (uint32_t)div_up(2 * (uint64_t)g->nshards, g->zone_end - 1);
-	g->root_area[0] = root_at ? root_at[0] : META_BADDR(0, 1);
-	g->root_area[1] =
-		g->ndrives == 1 ? META_BADDR(0, g->nblocks[0] - 1 - area) : META_BADDR(1, 1);
-	if (root_at)
-		g->root_area[1] = root_at[1];
-	for (uint32_t d = 0; d < g->ndrives; d++) {
-		place_zones(g, d);
-		if (g->state[d] == DRIVE_SERVES) {
-			g->zones_serving += g->zone_count[d];
-			g->drives_serving++;
-			capacity += g->nblocks[d] * META__BLOCK;
-		}
-	}
-	g->log_bytes_max =
-		min_u64(META__LOG_BYTES_MAX, capacity / (g->drives_serving > 1 ? 16 : 8));
-	g->log_zones_max = max_u32(
-		4, (uint32_t)div_up(g->log_bytes_max, (uint64_t)g->zone_blocks * META__BLOCK) + 1);
-	ASSERT(g->zones_serving <= g->nzones);
-	ASSERT(g->drives_serving <= g->ndrives);
-}
-
-void meta__geo_make(struct meta__geo *g, const struct meta_conf *conf, uint32_t nshards,
-		    uint32_t zone_blocks)
-{
-	*g = (struct meta__geo){ .ndrives = conf->ndrives, .nshards = nshards };
-	g->zone_blocks = zone_blocks ? zone_blocks : meta__geo_zone_blocks(conf);
-	for (uint32_t d = 0; d < conf->ndrives; d++)
-		g->nblocks[d] = conf->drive[d].nblocks;
-	geo_build(g, NULL);
-}
-
-void meta__geo_of(struct meta__geo *g, const struct meta__super *s)
-{
-	*g = (struct meta__geo){ .ndrives = s->ndrives,
-				 .nshards = s->nshards,
-				 .zone_blocks = s->zone_blocks };
-	memcpy(g->nblocks, s->drive_nblocks, s->ndrives * sizeof(g->nblocks[0]));
-	memcpy(g->state, s->drive_state, sizeof(g->state));
-	memcpy(g->root_zone, s->root_zone, sizeof(g->root_zone));
-	geo_build(g, s->set ? s->root_at : NULL);
-}
-
-void meta__geo_away(struct meta__geo *g, uint32_t drive)
-{
-	ASSERT(drive < g->ndrives);
-	if (g->state[drive] == DRIVE_SERVES) {
-		g->zones_serving -= g->zone_count[drive];
-		g->drives_serving--;
-	}
-	g->state[drive] = DRIVE_AWAY;
-}
-
-uint64_t meta__geo_zone_baddr(const struct meta__geo *g, uint32_t zone)
-{
-	uint32_t d = g->ndrives - 1;
-
-	ASSERT(zone < g->nzones);
-	while (g->zone_base[d] > zone)
-		d--;
-	return META_BADDR(d, g->zones_at[d] + (uint64_t)(zone - g->zone_base[d]) * g->zone_blocks);
-}
-
-uint64_t meta__geo_zone_head(const struct meta__geo *g, uint32_t zone, uint32_t copy)
-{
-	ASSERT(copy < 2);
-	return meta__geo_zone_baddr(g, zone) + (copy ? g->zone_end : 0);
-}
-
-uint32_t meta__geo_zone_of(const struct meta__geo *g, uint64_t baddr)
-{
-	uint32_t d = META_BADDR_DRIVE(baddr);
-	uint64_t block = META_BADDR_BLOCK(baddr), zone;
-
-	if (d >= g->ndrives || block < g->zones_at[d] || g->state[d] == DRIVE_GONE)
-		return UINT32_MAX;
-	zone = (block - g->zones_at[d]) / g->zone_blocks;
-	return zone < g->zone_count[d] ? g->zone_base[d] + (uint32_t)zone : UINT32_MAX;
-}
-
-bool meta__geo_is_page(const struct meta__geo *g, uint64_t baddr)
-{
-	uint32_t zone = meta__geo_zone_of(g, baddr);
-	uint64_t block;
-
-	if (zone == META__ZONE_NONE)
-		return false;
-	block = baddr - meta__geo_zone_baddr(g, zone);
-	return block >= 1 && (block - 1) % META_PAGE_BLOCKS == 0 &&
-	       block + META_PAGE_BLOCKS <= g->zone_end;
-}
-
-uint64_t meta__geo_root(const struct meta__geo *g, uint32_t copy, uint32_t slot, uint32_t shard)
-{
-	const uint32_t a_zone = g->zone_end - 1;
-	const uint32_t at = slot * g->nshards + shard;
-
-	ASSERT(copy < 2 && slot < 2);
-	ASSERT(shard < g->nshards);
-	if (g->root_zone[copy][0] == 0)
-		return g->root_area[copy] + at;
-	return meta__geo_zone_baddr(g, g->root_zone[copy][at / a_zone] - 1) + 1 + at % a_zone;
-}
-
-static uint32_t drive_of_zone(const struct meta__geo *g, uint32_t zone)
-{
-	return META_BADDR_DRIVE(meta__geo_zone_baddr(g, zone));
-}
-
-bool meta__geo_zone_there(const struct meta__geo *g, uint32_t zone)
-{
-	return g->state[drive_of_zone(g, zone)] != DRIVE_GONE;
-}
-
-bool meta__geo_zone_roots(const struct meta__geo *g, uint32_t zone)
-{
-	for (uint32_t i = 0; i < META__ROOT_ZONES_MAX; i++)
-		if (g->root_zone[0][i] == zone + 1 || g->root_zone[1][i] == zone + 1)
-			return true;
-	return false;
-}
-
-uint32_t meta__geo_root_drive(const struct meta__geo *g, uint32_t copy, uint32_t piece)
-{
-	ASSERT(copy < 2);
-	ASSERT(piece < META__ROOT_ZONES_MAX);
-	if (g->root_zone[copy][0] == 0)
-		return META_BADDR_DRIVE(g->root_area[copy]);
-	return drive_of_zone(g, g->root_zone[copy][piece] - 1);
-}
-
-bool meta__geo_roots_lost(const struct meta__geo *g)
-{
-	ASSERT(g->root_zones > 0);
-	for (uint32_t i = 0; i < min_u32(g->root_zones, META__ROOT_ZONES_MAX); i++)
-		if (g->state[meta__geo_root_drive(g, 0, i)] == DRIVE_LOST &&
-		    g->state[meta__geo_root_drive(g, 1, i)] == DRIVE_LOST)
-			return true;
-	return false;
-}
-
-bool meta__geo_roots_on(const struct meta__geo *g, uint32_t copy, uint32_t drive)
-{
-	ASSERT(copy < 2);
-	if (g->root_zone[copy][0] == 0)
-		return META_BADDR_DRIVE(g->root_area[copy]) == drive;
-	ASSERT(g->root_zones <= META__ROOT_ZONES_MAX); /* root_zones_are_sane() */
-	for (uint32_t i = 0; i < g->root_zones; i++)
-		if (g->root_zone[copy][i] && drive_of_zone(g, g->root_zone[copy][i] - 1) == drive)
-			return true;
-	return false;
-}
+	 META__FEATURE_COPIES | META__FEATURE_CONVERTS | META__FEATURE_FOLDS |                     \
+	 META__FEATURE_LOST | META__FEATURE_THREE)
 
 /* ---- superblock ------------------------------------------------------------ */
 
@@ -259,6 +50,35 @@ static uint32_t lost_count(const struct meta__super *s)
 	return lost;
 }
 
+/* (3) */
+static void roots_build(const struct meta__super *s, struct meta_super_disk *d)
+{
+	ASSERT(s->copies > 2 || s->root_at[2] == 0);
+	for (uint32_t copy = 0; copy < 2; copy++)
+		d->root_at[copy] = le64_of(s->root_at[copy]);
+	d->root_at_third = le64_of(s->root_at[2]);
+	for (uint32_t i = 0; i < META__ROOT_ZONES_MAX; i++) {
+		for (uint32_t copy = 0; copy < 2; copy++)
+			d->root_zone[copy][i] = le32_of(s->root_zone[copy][i]);
+		d->root_zone_third[i] = le32_of(s->root_zone[2][i]);
+	}
+}
+
+/* (3): it does not matter what a store of fewer copies has in the fields of the third one. */
+static void roots_parse(const struct meta_super_disk *d, struct meta__super *s)
+{
+	const bool third = s->copies > 2;
+
+	for (uint32_t copy = 0; copy < 2; copy++)
+		s->root_at[copy] = le64_get(d->root_at[copy]);
+	s->root_at[2] = third ? le64_get(d->root_at_third) : 0;
+	for (uint32_t i = 0; i < META__ROOT_ZONES_MAX; i++) {
+		for (uint32_t copy = 0; copy < 2; copy++)
+			s->root_zone[copy][i] = le32_get(d->root_zone[copy][i]);
+		s->root_zone[2][i] = third ? le32_get(d->root_zone_third[i]) : 0;
+	}
+}
+
 void meta__super_build(const struct meta__super *s, void *block)
 {
 	struct meta_super_disk d = {
@@ -277,9 +97,9 @@ void meta__super_build(const struct meta__super *s, void *block)
 				    (s->copies > 1 ? META__FEATURE_COPIES : 0) |
 				    (s->converts ? META__FEATURE_CONVERTS : 0) |
 				    (s->fold ? META__FEATURE_FOLDS : 0) |
-				    (lost_count(s) > 1 ? META__FEATURE_LOST : 0)),
+				    (lost_count(s) > 1 ? META__FEATURE_LOST : 0) |
+				    (s->copies > 2 ? META__FEATURE_THREE : 0)),
 		.set = le64_of(s->set),
-		.root_at = { le64_of(s->root_at[0]), le64_of(s->root_at[1]) },
 	};
 
 	ASSERT(s->ndrives >= 1 && s->ndrives <= META_DRIVES_MAX);
@@ -303,10 +123,10 @@ void meta__super_build(const struct meta__super *s, void *block)
 	}
 	if (lost_count(s) > 1)
 		memcpy(d.incompat_name[6], "lost drives", 11);
+	if (s->copies > 2)
+		memcpy(d.incompat_name[7], "three copies", 12);
 	memcpy(d.drive_state, s->drive_state, sizeof(d.drive_state));
-	for (uint32_t i = 0; i < META__ROOT_ZONES_MAX; i++)
-		for (uint32_t copy = 0; copy < 2; copy++)
-			d.root_zone[copy][i] = le32_of(s->root_zone[copy][i]);
+	roots_build(s, &d);
 	for (uint32_t i = 0; i < s->ndrives; i++) {
 		d.drive_nblocks[i] = le64_of(s->drive_nblocks[i]);
 		d.drive_tag[i] = le64_of(s->drive_tag[i]);
@@ -336,16 +156,32 @@ static void name_feature(const struct meta_super_disk *d, uint64_t unknown, char
 /* Each copy of the root area is on a drive, between its superblocks, and they do not overlap. */
 static bool roots_are_sane(const struct meta__super *s)
 {
-	uint64_t area = 2 * (uint64_t)s->nshards;
+	const uint64_t area = 2 * (uint64_t)s->nshards;
+	const uint32_t copies = max_u32(2, s->copies);
 
-	for (uint32_t copy = 0; copy < 2; copy++) {
+	for (uint32_t copy = 0; copy < copies; copy++) {
 		uint64_t at = META_BADDR_BLOCK(s->root_at[copy]);
 		uint32_t d = META_BADDR_DRIVE(s->root_at[copy]);
 
 		if (d >= s->ndrives || at < 1 || at + area > s->drive_nblocks[d] - 1)
 			return false;
+		for (uint32_t i = 0; i < copy; i++)
+			if (s->root_at[i] + area > s->root_at[copy] &&
+			    s->root_at[copy] + area > s->root_at[i])
+				return false;
 	}
-	return s->root_at[0] + area <= s->root_at[1] || s->root_at[1] + area <= s->root_at[0];
+	return true;
+}
+
+/* How often a copy of the root area has this zone (+ 1). */
+static uint32_t root_zone_count(const struct meta__geo *g, uint32_t zone)
+{
+	uint32_t count = 0;
+
+	for (uint32_t copy = 0; copy < g->root_copies; copy++)
+		for (uint32_t i = 0; i < META__ROOT_ZONES_MAX; i++)
+			count += g->root_zone[copy][i] == zone;
+	return count;
 }
 
 /* A copy of the roots in zones must have all zones that it needs, each once, on present drives. */
@@ -362,12 +198,9 @@ static bool root_zones_are_sane(const struct meta__geo *g, uint32_t copy)
 
 		if ((i < n) != (zone != 0))
 			return false;
-		if (zone && (zone > g->nzones || !meta__geo_zone_there(g, zone - 1)))
+		if (zone && (zone > g->nzones || !meta__geo_zone_there(g, zone - 1) ||
+			     root_zone_count(g, zone) != 1))
 			return false;
-		for (uint32_t k = 0; zone && k < META__ROOT_ZONES_MAX; k++)
-			if ((k != i && g->root_zone[copy][k] == zone) ||
-			    g->root_zone[copy ^ 1][k] == zone)
-				return false;
 	}
 	return true;
 }
@@ -385,7 +218,7 @@ static bool drain_is_sane(const struct meta__super *s)
 		there |= d < s->ndrives && s->drive_state[d] == DRIVE_SERVES;
 	}
 	for (uint32_t i = 0; i < META__ROOT_ZONES_MAX; i++)
-		any |= s->root_zone[0][i] || s->root_zone[1][i];
+		any |= s->root_zone[0][i] || s->root_zone[1][i] || s->root_zone[2][i];
 	if (!any)
 		return true;
 	if (lost_count(s) && (s->converts || s->copies < 2))
@@ -393,7 +226,10 @@ static bool drain_is_sane(const struct meta__super *s)
 	if (!s->drained || !s->set || !there)
 		return false;
 	meta__geo_of(&g, s);
-	return root_zones_are_sane(&g, 0) && root_zones_are_sane(&g, 1);
+	for (uint32_t copy = 0; copy < g.root_copies; copy++)
+		if (!root_zones_are_sane(&g, copy))
+			return false;
+	return true;
 }
 
 /* A zone's number has 32 bits, of which META__ZONE_NONE is invalid: the zones must not exceed that,
@@ -422,7 +258,9 @@ static bool super_is_sane(const struct meta__super *s)
 			return false;
 	if (!zones_have_numbers(s))
 		return false;
-	if (s->copies < 1 || s->copies > META_COPIES_MAX)
+	if (s->copies < 1 || s->copies > META__ROOT_COPIES)
+		return false;
+	if (s->copies > 2 && (s->copies > s->ndrives || s->converts))
 		return false;
 	if (s->fold && (s->copies < 2 || s->fold < META__FOLD_MIN || s->fold > META_FOLD_MAX))
 		return false;
@@ -474,7 +312,6 @@ int meta__super_parse(const void *block, struct meta__super *out, char why[128])
 		.secret = le64_get(d.secret),
 		.format_ns = (int64_t)le64_get(d.format_ns),
 		.set = le64_get(d.set),
-		.root_at = { le64_get(d.root_at[0]), le64_get(d.root_at[1]) },
 	};
 	memcpy(out->uuid, d.uuid, sizeof(out->uuid));
 	for (uint32_t i = 0; i < META_DRIVES_MAX; i++) {
@@ -488,10 +325,10 @@ int meta__super_parse(const void *block, struct meta__super *out, char why[128])
 	out->converts = out->copies > 1 && le32_get(d.converts) != 0;
 	out->fold = le64_get(d.incompat) & META__FEATURE_FOLDS ? le32_get(d.fold) : 0;
 	memcpy(out->drive_state, d.drive_state, sizeof(out->drive_state));
-	for (uint32_t i = 0; i < META__ROOT_ZONES_MAX; i++)
-		for (uint32_t copy = 0; copy < 2; copy++)
-			out->root_zone[copy][i] = le32_get(d.root_zone[copy][i]);
+	roots_parse(&d, out);
 	(void)snprintf(why, 128, "superblock makes no sense");
+	if (!(le64_get(d.incompat) & META__FEATURE_THREE) != (out->copies < 3))
+		return -EUCLEAN;
 	if (le64_get(d.incompat) & META__FEATURE_CONVERTS && !out->converts)
 		return -EUCLEAN; /* the field without the bit: an older program wrote it */
 	if (!(le64_get(d.incompat) & META__FEATURE_LOST) != (lost_count(out) < 2))
@@ -598,9 +435,10 @@ void meta_store_uuid(const struct meta *m, uint8_t out[16])
 
 /* ---- root ------------------------------------------------------------------ */
 
-void meta__root_build(struct meta *m, uint32_t shard, const struct meta__root *r, void *block,
-		      uint64_t copy_baddr_out[2])
+uint32_t meta__root_build(struct meta *m, uint32_t shard, const struct meta__root *r, void *block,
+			  uint64_t copy_baddr_out[META__ROOT_COPIES])
 {
+	const uint32_t copies = m->zones->geo.root_copies;
 	const struct meta__shard *s = &m->shard[shard];
 	uint32_t slot = s->root_slot ^ 1, first = s->copy_first[slot];
 	struct meta_root_disk d = {
@@ -630,9 +468,11 @@ void meta__root_build(struct meta *m, uint32_t shard, const struct meta__root *r
 	memcpy(block, &d, sizeof(d));
 	d.crc = le32_of(crc_without(block, META__BLOCK, offsetof(struct meta_root_disk, crc)));
 	memcpy(block, &d, sizeof(d));
-	copy_baddr_out[0] = meta__geo_root(&m->zones->geo, first, slot, shard); /* (2) */
-	copy_baddr_out[1] = meta__geo_root(&m->zones->geo, first ^ 1, slot, shard);
-	ASSERT(copy_baddr_out[0] != copy_baddr_out[1]); /* (2) */
+	for (uint32_t i = 0; i < copies; i++)
+		copy_baddr_out[i] =
+			meta__geo_root(&m->zones->geo, (first + i) % copies, slot, shard); /* (2) */
+	ASSERT(copies > 1 && copy_baddr_out[0] != copy_baddr_out[1]);                      /* (2) */
+	return copies;
 }
 
 void meta__root_durable(struct meta *m, uint32_t shard, const struct meta__root *r)

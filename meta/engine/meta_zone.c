@@ -360,8 +360,8 @@ void meta__zones_root(struct meta *m, const struct meta__geo *geo)
 	const struct meta__geo was = z->geo;
 
 	memcpy(z->geo.root_zone, geo->root_zone, sizeof(z->geo.root_zone));
-	for (uint32_t i = 0; i < 2 * META__ROOT_ZONES_MAX; i++) {
-		uint32_t zone = was.root_zone[i % 2][i / 2];
+	for (uint32_t i = 0; i < META__ROOT_COPIES * META__ROOT_ZONES_MAX; i++) {
+		uint32_t zone = was.root_zone[i % META__ROOT_COPIES][i / META__ROOT_COPIES];
 
 		if (zone && !meta__geo_zone_roots(&z->geo, zone - 1))
 			set_free(m, zone - 1);

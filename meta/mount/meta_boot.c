@@ -299,8 +299,6 @@ int meta_boot_status(const struct meta *m)
 
 /* ---- superblocks ----------------------------------------------------------- */
 
-static int mount_roots(struct meta *m);
-
 /* One whole copy is enough. */
 static int super_take(struct meta *m, uint32_t drive)
 {
@@ -381,7 +379,7 @@ static int supers_done(struct meta *m)
 		return meta__boot_fail(m, -ENOMEM, "no memory for %u zones", b->geo.nzones);
 	ASSERT(m->nshards > 0);
 	ASSERT(b->geo.ndrives == m->conf.ndrives);
-	meta__boot_next(m, mount_roots);
+	meta__boot_next(m, meta__roots_read);
 	return 0;
 }
 
@@ -414,154 +412,6 @@ void meta_mount_start(struct meta *m)
 	meta__boot_next(m, mount_supers);
 }
 
-/* ---- roots ----------------------------------------------------------------- */
-
-/* A shard continues from its newest valid root. */
-static void root_take(struct meta *m, uint32_t slot, const struct meta__root_seen *r)
-{
-	struct meta__shard *s = &m->shard[r->shard];
-	struct meta__boot_root *seen = &m->boot->root_seen[r->shard];
-	bool newest = !(seen->slot[0] || seen->slot[1]) || r->version > s->root_version;
-
-	ASSERT(slot < 2);
-	ASSERT(r->shard < m->nshards); /* meta__root_belongs() has seen to it */
-	meta__marks_said(m, r);
-	m->boot->mount_max = max_u64(m->boot->mount_max, r->mount);
-	seen->slot[slot] = true;
-	if (!newest)
-		return;
-	seen->log_epoch = r->log_epoch;
-	seen->log_base = r->log_base;
-	seen->log_seq = r->root.log_seq;
-	s->root_version = r->version;
-	s->root_slot = slot;
-	s->root_baddr = s->durable_root_baddr = r->root.root_baddr;
-	s->root_gen = r->root.root_gen;
-	s->height = r->root.height;
-	s->seq = s->durable_seq = r->root.seq;
-	s->uniq_next = r->root.uniq_next;
-	s->dir_next = r->root.dir_next;
-	s->files = r->root.files;
-	s->dirs = r->root.dirs;
-}
-
-/* With a copy of the roots on a drive that is lost a crash may leave one slot without a whole copy:
- * then the other slot and the log still exist. */
-static bool is_on_lost(const struct meta *m)
-{
-	const struct meta__geo *g = &m->boot->geo;
-	bool is = false;
-
-	ASSERT(m->copies > 0);
-	ASSERT(g->ndrives > 0);
-	for (uint32_t d = 0; d < g->ndrives; d++)
-		is |= g->state[d] == DRIVE_LOST &&
-		      (meta__geo_roots_on(g, 0, d) || meta__geo_roots_on(g, 1, d));
-	return is;
-}
-
-/* The log of the oldest root must be replayed; what the other roots say of it counts too. */
-static int roots_agree(struct meta *m)
-{
-	struct meta__boot *b = m->boot;
-
-	b->log_epoch = UINT64_MAX;
-	for (uint32_t i = 0; i < m->nshards; i++) {
-		const struct meta__boot_root *seen = &b->root_seen[i];
-
-		if (!seen->slot[0] && !seen->slot[1])
-			return meta__boot_fail(m, -EUCLEAN, "shard %u: no root is whole", i);
-		if ((!seen->slot[0] || !seen->slot[1]) && !is_on_lost(m))
-			return meta__boot_fail(m, -EUCLEAN,
-					       "shard %u: both copies of a root are damaged", i);
-		b->log_epoch = min_u64(b->log_epoch, seen->log_epoch);
-	}
-	for (uint32_t i = 0; i < m->nshards; i++) {
-		const struct meta__boot_root *seen = &b->root_seen[i];
-
-		if (seen->log_epoch == b->log_epoch)
-			b->log_base = seen->log_base;
-		b->log_known =
-			max_u64(b->log_known,
-				seen->log_epoch == b->log_epoch ? seen->log_seq : seen->log_base);
-	}
-	ASSERT(b->log_epoch != UINT64_MAX);
-	ASSERT(b->log_epoch <= b->mount_max);
-	m->epoch = b->mount_max + 1;
-	return 0;
-}
-
-static void note_bad_root(struct meta *m, uint32_t slot, uint32_t shard)
-{
-	const struct meta__boot *b = m->boot;
-	const uint32_t d = META_BADDR_DRIVE(meta__geo_root(&b->geo, b->step, slot, shard));
-
-	ASSERT(shard < m->nshards);
-	ASSERT(b->step < 2);
-	if (m->conf.drive[d].missing || b->geo.state[d] == DRIVE_LOST)
-		return; /* (6) */
-	meta__boot_note(m,
-			"shard %u: copy %u of a root is damaged, or torn by a crash; the other one "
-			"is used",
-			shard, b->step);
-}
-
-/* Of this copy; on a drive that is lost nothing is read: then the other copy again. */
-static uint64_t root_to_read(const struct meta *m, uint32_t at)
-{
-	const struct meta__boot *b = m->boot;
-	const uint32_t slot = at / m->nshards, shard = at % m->nshards;
-	const uint64_t baddr = meta__geo_root(&b->geo, b->step, slot, shard);
-
-	ASSERT(b->step < 2);
-	if (b->geo.state[META_BADDR_DRIVE(baddr)] != DRIVE_LOST)
-		return baddr;
-	return meta__geo_root(&b->geo, b->step ^ 1, slot, shard);
-}
-
-/* step: copy; at: block of its area, of both slots. */
-static int mount_roots(struct meta *m)
-{
-	struct meta__boot *b = m->boot;
-	uint32_t area = 2 * m->nshards;
-	int err;
-
-	ASSERT(b->step < 2);
-	ASSERT(b->at <= area);
-	if (b->sent) {
-		for (uint32_t i = 0; i < b->count; i++) {
-			struct meta__root_seen r;
-
-			if (b->io[i].io.status ||
-			    meta__root_parse(b->io[i].io.buf, m->uuid, &r) != 0 ||
-			    !meta__root_belongs(&r, (b->at + i) % m->nshards,
-						(b->at + i) / m->nshards)) {
-				note_bad_root(m, (b->at + i) / m->nshards,
-					      (b->at + i) % m->nshards);
-				m->shard[(b->at + i) % m->nshards]
-					.copy_first[(b->at + i) / m->nshards] = (uint8_t)b->step;
-				continue; /* the other copy must be good (4) */
-			}
-			root_take(m, (b->at + i) / m->nshards, &r);
-		}
-		b->at += b->count;
-	}
-	if (b->at == area) {
-		b->at = 0;
-		b->step++;
-	}
-	if (b->step == 2) {
-		err = roots_agree(m);
-		if (!err)
-			meta__boot_next(m, meta__heads_read);
-		return err;
-	}
-	b->count = min_u32(META__BOOT_BLOCKS, area - b->at);
-	for (uint32_t i = 0; i < b->count; i++)
-		meta__boot_io(m, META_IO_READ, root_to_read(m, b->at + i), 1, i);
-	return 0;
-}
-
 /* ---- claim (2) ------------------------------------------------------------- */
 
 static struct meta__root root_now(const struct meta *m, uint32_t shard)
@@ -583,20 +433,22 @@ static struct meta__root root_now(const struct meta *m, uint32_t shard)
 	};
 }
 
-/* step 0: first copies; 1: second ones; 2: done, the next.  A root's copies one after the other. */
+/* step: copy, in the order of writing; after the last one: the next shards.  A root's copies are
+ * written one after the other. */
 static int write_roots(struct meta *m, uint32_t shards)
 {
 	struct meta__boot *b = m->boot;
-	uint64_t copy[2];
+	const uint32_t copies = b->geo.root_copies;
+	uint64_t copy[META__ROOT_COPIES];
 
-	ASSERT(b->step <= 2);
+	ASSERT(b->step <= copies);
 	ASSERT(shards <= m->nshards);
 	ASSERT(b->at <= shards);
 	for (uint32_t i = 0; b->sent && i < b->in_turn; i++)
 		if (b->io[i].io.status)
 			return meta__boot_fail(m, -EIO, "drive %u: a root cannot be written",
 					       b->io[i].io.drive);
-	if (b->step == 2) {
+	if (b->step == copies) {
 		for (uint32_t i = 0; i < b->count; i++) {
 			const struct meta__root r = root_now(m, b->at + i);
 
@@ -611,7 +463,7 @@ static int write_roots(struct meta *m, uint32_t shards)
 	for (uint32_t i = 0; i < b->count; i++) {
 		const struct meta__root r = root_now(m, b->at + i);
 
-		meta__root_build(m, b->at + i, &r, b->buf + (size_t)i * META__BLOCK, copy);
+		(void)meta__root_build(m, b->at + i, &r, b->buf + (size_t)i * META__BLOCK, copy);
 		if (b->geo.state[META_BADDR_DRIVE(copy[b->step])] != DRIVE_LOST)
 			meta__boot_io(m, META_IO_WRITE, copy[b->step], 1, i);
 	}

@@ -175,9 +175,8 @@ static void change(struct meta *m, uint32_t drive, enum meta__drive_state to, in
 {
 	ASSERT(drive < META_DRIVES_MAX);
 	ASSERT(to != DRIVE_GONE ||
-	       m->zones->free_count[drive] == m->zones->geo.zone_count[drive]); /* (2) */
-	ASSERT(to != DRIVE_GONE || !(meta__geo_roots_on(&m->zones->geo, 0, drive) ||
-				     meta__geo_roots_on(&m->zones->geo, 1, drive))); /* (2) */
+	       m->zones->free_count[drive] == m->zones->geo.zone_count[drive]);     /* (2) */
+	ASSERT(to != DRIVE_GONE || !meta__geo_any_roots_on(&m->zones->geo, drive)); /* (2) */
 	change_all(m, 1ull << drive, to, status);
 }
 
@@ -194,24 +193,25 @@ void meta__drain_failed(struct meta *m)
 	if (!dr->roots)
 		return;
 	meta__ckpt_hold(m, false);
-	if (m->boot->next.root_zone[0][0] != m->boot->super.root_zone[0][0] ||
-	    m->boot->next.root_zone[1][0] != m->boot->super.root_zone[1][0])
+	if (memcmp(m->boot->next.root_zone, m->boot->super.root_zone,
+		   sizeof(m->boot->next.root_zone)) != 0)
 		meta__fail(m); /* (3) */
 }
 
-/* On drives with so many zones each, of which so many groups can be made. */
+/* On drives with so many zones each, of which so many groups can be made.  The log takes a group
+ * for each of its zones, or two single zones. */
 static bool live_fits(const struct meta *m, const uint32_t *on, uint64_t groups)
 {
 	const struct meta__zones *z = m->zones;
 	const struct meta__geo *g = &z->geo;
-	const uint64_t log = META__LOG_COPIES * (uint64_t)g->log_zones_max;
+	const uint64_t log = 2 * (uint64_t)g->log_zones_max;
 	const uint64_t zones = div_up(z->live_blocks + z->live_blocks / 32, g->zone_end - 1);
 	uint64_t need = max_u64(log + 12 + meta__fold_room(m), (groups * 3 + 99) / 100);
 
 	ASSERT(g->root_zones > 0);
 	need += meta__fold_groups(m, on, zones);
 	need += div_up(z->live_pages + z->live_pages / 2, g->zone_pages);
-	return need + 2 * (uint64_t)g->root_zones <= groups;
+	return need + g->root_copies * (uint64_t)g->root_zones <= groups;
 }
 
 /* (5): `more` zones are about to be added, on a drive that takes the place of this one. */
@@ -219,13 +219,13 @@ static bool rest_has_room(const struct meta *m, uint32_t drive, uint32_t more)
 {
 	const struct meta__geo *g = &m->zones->geo;
 	const uint32_t rest = g->zones_serving - g->zone_count[drive] + more;
+	const uint32_t drives = g->drives_serving - 1 + (more > 0);
 	uint32_t on[META_DRIVES_MAX];
 
 	ASSERT(g->zone_count[drive] <= g->zones_serving);
 	meta__zones_taking(m, on);
 	on[drive] = more; /* folds are as wide as they can be then */
-	return live_fits(m, on,
-			 rest / (g->drives_serving + (more > 0) > m->copies ? m->copies : 1));
+	return live_fits(m, on, rest / max_u32(1, min_u32(drives, m->copies)));
 }
 
 static int may_change(const struct meta *m, uint32_t drive)
@@ -266,8 +266,7 @@ int meta_drive_drain(struct meta *m, uint32_t drive)
 	if (g->zones_serving == g->zone_count[drive] ||
 	    (m->converts && g->drives_serving <= m->copies))
 		return -EPERM; /* (5) */
-	if (g->root_zones > META__ROOT_ZONES_MAX &&
-	    (meta__geo_roots_on(g, 0, drive) || meta__geo_roots_on(g, 1, drive)))
+	if (g->root_zones > META__ROOT_ZONES_MAX && meta__geo_any_roots_on(g, drive))
 		return -EFBIG;
 	if (!rest_has_room(m, drive, 0))
 		return -ENOSPC;
@@ -290,8 +289,7 @@ int meta__drain_replaced(struct meta *m, uint32_t drive)
 	if (g->state[drive] != DRIVE_SERVES || (m->losing >> drive & 1))
 		return 0;
 	ASSERT(b->super.drive_state[drive] == DRIVE_SERVES);
-	if (g->root_zones > META__ROOT_ZONES_MAX &&
-	    (meta__geo_roots_on(g, 0, drive) || meta__geo_roots_on(g, 1, drive)))
+	if (g->root_zones > META__ROOT_ZONES_MAX && meta__geo_any_roots_on(g, drive))
 		return -EFBIG;
 	if (!rest_has_room(m, drive, b->geo.zone_count[b->super.ndrives]))
 		return -ENOSPC;
@@ -770,7 +768,7 @@ void meta_drive_stat(const struct meta *m, uint32_t drive, struct meta_drive_sta
 	if (out->gone)
 		return;
 	out->zones_used = g->zone_count[drive] - z->free_count[drive];
-	out->roots = meta__geo_roots_on(g, 0, drive) || meta__geo_roots_on(g, 1, drive);
+	out->roots = meta__geo_any_roots_on(g, drive);
 	ASSERT(out->zones_used <= out->zones);
 }
 

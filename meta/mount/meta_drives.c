@@ -128,24 +128,31 @@ static void be_careful(struct meta *m, uint32_t drive, const struct meta__super 
 		"blocks may have one copy until the store has converted",
 		drive, s->copies, s->converts ? ", converting," : "", top->copies,
 		top->converts ? ", converting" : "");
-	top->copies = META_COPIES_MAX;
+	top->copies = 2; /* super_is_sane(): no other number is converted to */
 	top->converts = true;
 }
 
-static void clash(struct meta *m, uint32_t drive, const struct meta__super *s)
+static int clash(struct meta *m, uint32_t drive, const struct meta__super *s)
 {
 	struct meta__boot *b = m->boot;
 
 	ASSERT(s->set == b->top.set);
+	if ((s->copies > 2) != (b->top.copies > 2)) /* no store is converted to three or back */
+		return meta__boot_fail(m, -EUCLEAN,
+				       "drive %u: a superblock says %u copies, another one of the "
+				       "same set %u",
+				       drive, s->copies, b->top.copies);
 	b->clash = true;
 	b->clash_count = min_u32(b->clash_count, s->ndrives);
 	be_careful(m, drive, s);
+	return 0;
 }
 
 int meta__drives_take(struct meta *m, uint32_t drive, const struct meta__super *s)
 {
 	struct meta__boot *b = m->boot;
 	const bool first = b->top.ndrives == 0;
+	int err = 0;
 
 	ASSERT(drive < m->conf.ndrives);
 	if (!first && memcmp(s->uuid, b->top.uuid, sizeof(s->uuid)) != 0)
@@ -162,7 +169,7 @@ int meta__drives_take(struct meta *m, uint32_t drive, const struct meta__super *
 	if (first || s->set > b->top.set)
 		top(b, s);
 	else if (s->set == b->top.set && !is_same_set(s, &b->top))
-		clash(m, drive, s);
+		err = clash(m, drive, s);
 	else if (s->set < b->top.set)
 		before(b, s);
 	if (b->old_count[drive] == 0 || s->set < b->old_set[drive]) {
@@ -170,7 +177,7 @@ int meta__drives_take(struct meta *m, uint32_t drive, const struct meta__super *
 		b->old_count[drive] = s->ndrives;
 	}
 	ASSERT(b->old_set[drive] <= b->top.set);
-	return 0;
+	return err;
 }
 
 static int fits(struct meta *m, const struct meta__super *s)
@@ -420,9 +427,9 @@ static int has_roots(struct meta *m, const struct meta__super *s)
 
 	ASSERT(!m->mounted);
 	meta__geo_of(&geo, s);
-	if (!meta__geo_roots_lost(&geo))
+	if (meta__geo_roots_left(&geo) > 0)
 		return 0;
-	return meta__boot_fail(m, -EUCLEAN, "both copies of the roots are on lost drives");
+	return meta__boot_fail(m, -EUCLEAN, "all copies of the roots are on lost drives");
 }
 
 int meta__drives_choose(struct meta *m)
@@ -436,7 +443,7 @@ int meta__drives_choose(struct meta *m)
 	if (err)
 		return err;
 	b->super = b->top;
-	if (compare(m) == newest && !meta__drives_given(m, newest))
+	if (compare(m) == newest && !meta__drives_given(m, newest) && newest >= b->top.copies)
 		leave_out(&b->super, &b->before);
 	else if (b->clash)
 		number(&b->super, b->top.set + 1);

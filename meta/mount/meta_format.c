@@ -118,12 +118,13 @@ static int make_root_dir(struct meta *m)
 
 /* ---- headers and roots ------------------------------------------------------------------ */
 
-/* step: slot 0 with version 1, slot 1 with version 0; at: 2 x shard + copy. */
+/* step: slot 0 with version 1, slot 1 with version 0; at: shard. */
 static int write_roots(struct meta *m)
 {
 	struct meta__boot *b = m->boot;
 	const struct meta__root empty = { 0 };
-	uint64_t copy[2];
+	const uint32_t copies = m->zones->geo.root_copies;
+	uint64_t copy[META__ROOT_COPIES];
 	int err = write_failed(m);
 
 	ASSERT(b->step <= 2);
@@ -143,13 +144,13 @@ static int write_roots(struct meta *m)
 		return 0;
 	}
 	b->count = 0;
-	for (uint32_t i = 0; i < META__BOOT_BLOCKS / 2 && b->at < m->nshards; i++, b->at++) {
+	for (uint32_t i = 0; i < META__BOOT_BLOCKS / copies && b->at < m->nshards; i++, b->at++) {
 		m->shard[b->at].root_slot = b->step ^ 1;
 		m->shard[b->at].root_version = b->step ? UINT64_MAX : 0;
-		meta__root_build(m, b->at, &empty, b->buf + (size_t)i * META__BLOCK, copy);
-		meta__boot_io(m, META_IO_WRITE, copy[0], 1, i);
-		meta__boot_io(m, META_IO_WRITE, copy[1], 1, i);
-		b->count += 2;
+		(void)meta__root_build(m, b->at, &empty, b->buf + (size_t)i * META__BLOCK, copy);
+		for (uint32_t k = 0; k < copies; k++)
+			meta__boot_io(m, META_IO_WRITE, copy[k], 1, i);
+		b->count += copies;
 	}
 	return 0;
 }

@@ -60,10 +60,10 @@ const char *meta_conf_problem(const struct meta_conf *conf)
 		return "the cache is smaller than 2 MiB";
 	if (conf->ops_max < 1)
 		return "no operation may run";
-	if (conf->copies > META_COPIES_MAX)
-		return "a block has one or two copies";
+	if (conf->copies > META__ROOT_COPIES)
+		return "a block has one, two or three copies";
 	if (conf->nshards && conf->copies > conf->ndrives)
-		return "two copies of each block need two drives";
+		return "copies of a block need as many drives";
 	if (conf->fold &&
 	    (conf->copies < 2 || conf->fold < META__FOLD_MIN || conf->fold > META_FOLD_MAX))
 		return "a fold is of 2 to 10 zones, in a store of two copies";

@@ -39,8 +39,11 @@ static void use_super(void)
 	if (err)
 		return;
 	meta__geo_of(&g, &s);
-	for (uint32_t copy = 0; copy < 2; copy++)
+	ASSERT(g.root_copies == max_u32(2, s.copies) && g.root_copies <= META__ROOT_COPIES);
+	for (uint32_t copy = 0; copy < g.root_copies; copy++) {
 		ASSERT(meta__geo_zone_of(&g, g.root_area[copy]) == META__ZONE_NONE);
+		ASSERT(META_BADDR_DRIVE(meta__geo_root(&g, copy, 0, 0)) < g.ndrives);
+	}
 	if (g.nzones) {
 		/* A drive that is gone keeps its numbers, and has no zones any more. */
 		const uint32_t last = g.nzones - 1;

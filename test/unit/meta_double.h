@@ -349,13 +349,14 @@ void meta__log_trim(struct meta *m, uint64_t seq)
 
 /* ---- meta_super.c: the root of shard s in blocks s of "drive 1" ---- */
 
-void meta__root_build(struct meta *m, uint32_t shard, const struct meta__root *r, void *block,
-		      uint64_t copy_baddr_out[2])
+uint32_t meta__root_build(struct meta *m, uint32_t shard, const struct meta__root *r, void *block,
+			  uint64_t copy_baddr_out[META__ROOT_COPIES])
 {
 	(void)m;
 	memcpy(block, r, sizeof(*r));
 	copy_baddr_out[0] = META_BADDR(1, shard + 1);
 	copy_baddr_out[1] = META_BADDR(1, shard + 1 + D_SHARDS);
+	return 2;
 }
 
 void meta__root_durable(struct meta *m, uint32_t shard, const struct meta__root *r)

@@ -61,36 +61,99 @@ Test(meta_super, zones_are_a_thousandth_of_the_drive_within_bounds)
 	cr_assert_eq(meta__geo_zone_blocks(&large) * 4096, 64u << 20);
 }
 
+static void nothing_overlaps(uint32_t ndrives, uint32_t copies)
+{
+	struct meta_conf c = conf_of(ndrives, 4u << 20);
+	struct meta__geo g;
+	uint8_t used[3][1024] = { { 0 } };
+
+	c.copies = copies;
+	meta__geo_make(&g, &c, 4, 0);
+	cr_assert_gt(g.nzones, 60 * ndrives);
+	for (uint32_t d = 0; d < ndrives; d++)
+		used[d][0]++, used[d][1023]++;
+	for (uint32_t i = 0; i < g.root_copies * 2 * 4; i++) {
+		uint64_t a = meta__geo_root(&g, i / 8, i / 4 % 2, i % 4);
+
+		used[META_BADDR_DRIVE(a)][META_BADDR_BLOCK(a)]++;
+	}
+	for (uint32_t z = 0; z < g.nzones; z++) {
+		uint64_t a = meta__geo_zone_baddr(&g, z);
+
+		cr_assert_eq(meta__geo_zone_of(&g, a), z);
+		cr_assert_eq(meta__geo_zone_of(&g, a + g.zone_blocks - 1), z);
+		for (uint32_t b = 0; b < g.zone_blocks; b++)
+			used[META_BADDR_DRIVE(a)][META_BADDR_BLOCK(a) + b]++;
+	}
+	for (uint32_t d = 0; d < ndrives; d++)
+		for (uint32_t b = 0; b < 1024; b++)
+			cr_assert_leq(used[d][b], 1, "drives %u: %u.%u", ndrives, d, b);
+}
+
 Test(meta_super, nothing_overlaps_on_one_two_or_three_drives)
 {
-	for (uint32_t n = 1; n <= 3; n++) {
-		struct meta_conf c = conf_of(n, 4u << 20);
-		struct meta__geo g;
-		uint8_t used[3][1024] = { { 0 } };
-
-		meta__geo_make(&g, &c, 4, 0);
-		cr_assert_gt(g.nzones, 60 * n);
-		for (uint32_t d = 0; d < n; d++)
-			used[d][0]++, used[d][1023]++;
-		for (uint32_t i = 0; i < 2 * 2 * 4; i++) {
-			uint64_t a = meta__geo_root(&g, i / 8, i / 4 % 2, i % 4);
-
-			used[META_BADDR_DRIVE(a)][META_BADDR_BLOCK(a)]++;
-		}
-		for (uint32_t z = 0; z < g.nzones; z++) {
-			uint64_t a = meta__geo_zone_baddr(&g, z);
-
-			cr_assert_eq(meta__geo_zone_of(&g, a), z);
-			cr_assert_eq(meta__geo_zone_of(&g, a + g.zone_blocks - 1), z);
-			for (uint32_t b = 0; b < g.zone_blocks; b++)
-				used[META_BADDR_DRIVE(a)][META_BADDR_BLOCK(a) + b]++;
-		}
-		for (uint32_t d = 0; d < n; d++)
-			for (uint32_t b = 0; b < 1024; b++)
-				cr_assert_leq(used[d][b], 1, "drives %u: %u.%u", n, d, b);
+	for (uint32_t copies = 1; copies <= 3; copies++) {
+		for (uint32_t n = copies; n <= 3; n++)
+			nothing_overlaps(n, copies);
 	}
 }
 
+Test(meta_super, third_copy_of_the_roots_is_there_with_three_copies_of_each_block_only)
+{
+	for (uint32_t copies = 0; copies <= 3; copies++) {
+		struct meta_conf c = conf_of(5, 4u << 20);
+		struct meta__geo g;
+
+		c.copies = copies;
+		meta__geo_make(&g, &c, 4, 0);
+		cr_assert_eq(g.root_copies, copies == 3 ? 3 : 2);
+		for (uint32_t copy = 0; copy < g.root_copies; copy++)
+			cr_assert_eq(meta__geo_root_drive(&g, copy, 0), copy);
+		for (uint32_t d = 0; d < 5; d++) {
+			cr_assert_eq(meta__geo_any_roots_on(&g, d), d < g.root_copies);
+			cr_assert_eq(g.zones_at[d], d < g.root_copies ? 1 + 2 * 4 : 1);
+		}
+	}
+}
+
+Test(meta_super, roots_that_are_left_are_counted_where_they_are_fewest)
+{
+	struct meta_conf c = conf_of(5, 4u << 20);
+	struct meta__geo g;
+
+	c.copies = 3;
+	meta__geo_make(&g, &c, 64, 0);
+	cr_assert_eq(meta__geo_root_pieces(&g), 10);
+	cr_assert_eq(meta__geo_roots_left(&g), 3);
+	g.state[3] = DRIVE_LOST;
+	cr_assert_eq(meta__geo_roots_left(&g), 3, "no copy is there");
+	g.state[1] = DRIVE_LOST;
+	cr_assert_eq(meta__geo_roots_left(&g), 2);
+	for (uint32_t i = 0; i < 10; i++)
+		g.root_zone[1][i] = g.zone_base[i == 7 ? 3 : 4] + i + 1;
+	cr_assert_eq(meta__geo_roots_left(&g), 2, "one piece is on another drive that is lost");
+	g.root_zone[1][7] = g.zone_base[4] + 7 + 1;
+	cr_assert_eq(meta__geo_roots_left(&g), 3);
+	g.state[0] = g.state[2] = g.state[4] = DRIVE_LOST;
+	cr_assert_eq(meta__geo_roots_left(&g), 0);
+}
+
+Test(meta_super, copies_of_the_roots_that_share_a_drive_are_found_piece_by_piece)
+{
+	struct meta_conf c = conf_of(5, 4u << 20);
+	struct meta__geo g;
+
+	c.copies = 3;
+	meta__geo_make(&g, &c, 64, 0);
+	for (uint32_t copy = 0; copy < 3; copy++)
+		cr_assert(!meta__geo_roots_share(&g, copy));
+	for (uint32_t i = 0; i < 10; i++)
+		g.root_zone[2][i] = g.zone_base[i == 7 ? 1 : 4] + i + 1;
+	cr_assert(meta__geo_roots_share(&g, 2));
+	cr_assert(!meta__geo_roots_share(&g, 1), "the higher copy has to move");
+	g.root_zone[2][7] = g.zone_base[3] + 7 + 1;
+	cr_assert(!meta__geo_roots_share(&g, 2));
+}
 Test(meta_super, what_is_in_no_zone_has_none)
 {
 	struct meta_conf c = conf_of(2, 4u << 20);
@@ -205,6 +268,85 @@ Test(meta_super, superblock_that_names_two_lost_drives_has_a_feature_of_its_own)
 	s.drive_state[0] = s.drive_state[1] = DRIVE_LOST;
 	meta__super_build(&s, block);
 	cr_assert_eq(meta__super_parse(block, &t, why), -EUCLEAN, "no drive serves");
+}
+
+/* That of a store of three copies to which drives were added; one copy of its roots has moved. */
+static struct meta__super a_third_super(void)
+{
+	struct meta__super s = a_grown_super();
+
+	s.drained = true;
+	s.copies = 3;
+	s.ndrives = 4;
+	for (uint32_t d = 0; d < s.ndrives; d++)
+		s.drive_nblocks[d] = 524288;
+	s.root_at[1] = META_BADDR(1, 1);
+	s.root_at[2] = META_BADDR(2, 1);
+	s.root_zone[2][0] = 3 * 1023 + 5;
+	return s;
+}
+
+Test(meta_super, superblock_of_three_copies_says_where_the_third_one_of_the_roots_is)
+{
+	struct meta__super s = a_third_super(), t;
+	struct meta__geo g;
+	uint64_t at;
+	uint32_t zone;
+	char why[128];
+
+	meta__super_build(&s, block);
+	cr_assert_eq(block[16], 1 << 0 | 1 << 1 | 1 << 3 | 1 << 7);
+	cr_assert_str_eq((char *)block + 600 + 7 * 16, "three copies");
+	memcpy(&at, block + 3776, 8);
+	memcpy(&zone, block + 3784, 4);
+	cr_assert_eq(at, s.root_at[2]);
+	cr_assert_eq(zone, s.root_zone[2][0]);
+	cr_assert_eq(meta__super_parse(block, &t, why), 0, "%s", why);
+	cr_assert_arr_eq(&s, &t, sizeof(s));
+	meta__geo_of(&g, &t);
+	cr_assert_eq(g.root_copies, 3);
+	cr_assert_eq(g.root_area[2], s.root_at[2]);
+	cr_assert_eq(meta__geo_root_drive(&g, 2, 0), 3);
+	cr_assert_eq(g.zones_at[2], 1 + 128, "where the zones of drive 2 begin stays");
+	for (uint32_t copies = 1; copies <= 2; copies++) {
+		s = a_grown_super();
+		s.copies = copies;
+		meta__super_build(&s, block);
+		for (uint32_t i = 3772; i < 4096; i++)
+			cr_assert_eq(block[i], 0, "%u copies: byte %u", copies, i);
+	}
+}
+
+/* Sets one field of a superblock that is as it should be, and expects it to be refused. */
+static void refused(uint32_t at, const void *bytes, uint32_t length)
+{
+	const struct meta__super s = a_third_super();
+	struct meta__super t;
+	char why[128];
+
+	meta__super_build(&s, block);
+	memcpy(block + at, bytes, length);
+	resum(8);
+	cr_assert_eq(meta__super_parse(block, &t, why), -EUCLEAN, "byte %u", at);
+}
+
+Test(meta_super, three_copies_that_cannot_be_are_refused)
+{
+	const uint64_t bad_at[] = { 0, META_BADDR(4, 1), META_BADDR(1, 64), META_BADDR(0, 524287) };
+	const uint32_t bad_zone = 5 * 1023, copies[] = { 0, 2, 4 }, one = 1, two = 2;
+	const uint8_t features = 1 << 0 | 1 << 1 | 1 << 3;
+	struct meta__super s = a_third_super();
+
+	for (size_t i = 0; i < ARRAY_LEN(bad_at); i++)
+		refused(3776, &bad_at[i], 8);
+	refused(3784, &bad_zone, 4);
+	refused(3784, (const uint32_t[]){ s.root_zone[2][0], 7 }, 8); /* it needs no second zone */
+	refused(3504, &s.root_zone[2][0], 4);                         /* two copies in one zone */
+	for (size_t i = 0; i < ARRAY_LEN(copies); i++)
+		refused(3760, &copies[i], 4);
+	refused(16, &features, 1);
+	refused(52, &two, 4);
+	refused(3764, &one, 4);
 }
 
 Test(meta_super, roots_that_cannot_be_there_are_refused)
@@ -377,10 +519,10 @@ static const struct meta__root a_root = {
 Test(meta_super, root_comes_back_and_goes_to_the_other_slot_each_time)
 {
 	struct meta__root_seen seen;
-	uint64_t copy[2];
+	uint64_t copy[META__ROOT_COPIES];
 
 	store_make();
-	meta__root_build(&m, 3, &a_root, block, copy);
+	(void)meta__root_build(&m, 3, &a_root, block, copy);
 	cr_assert_eq(meta__root_parse(block, uuid, &seen), 0);
 	cr_assert_arr_eq(&seen.root, &a_root, offsetof(struct meta__root, height) + 4);
 	cr_assert_eq(seen.shard, 3);
@@ -391,20 +533,39 @@ Test(meta_super, root_comes_back_and_goes_to_the_other_slot_each_time)
 	cr_assert_eq(copy[0], META_BADDR(0, 1 + 4 + 3));
 	cr_assert_eq(copy[1], META_BADDR(1, 1 + 4 + 3));
 	meta__root_durable(&m, 3, &a_root);
-	meta__root_build(&m, 3, &a_root, block, copy);
+	(void)meta__root_build(&m, 3, &a_root, block, copy);
 	cr_assert_eq(copy[0], META_BADDR(0, 1 + 3));
 	cr_assert_eq(meta__root_parse(block, uuid, &seen), 0);
 	cr_assert_eq(seen.version, 2);
 	store_end();
 }
 
+/* Any copy may be the first to be written; the others follow it. */
+Test(meta_super, root_has_three_places_in_a_store_of_three_copies)
+{
+	uint64_t copy[META__ROOT_COPIES];
+
+	store_make();
+	m.conf = conf_of(4, 4u << 20);
+	m.conf.copies = 3;
+	meta__geo_make(&zones.geo, &m.conf, 4, 0);
+	for (uint32_t first = 0; first < 3; first++) {
+		m.shard[2].copy_first[1] = (uint8_t)first;
+		cr_assert_eq(meta__root_build(&m, 2, &a_root, block, copy), 3);
+		for (uint32_t i = 0; i < 3; i++)
+			cr_assert_eq(copy[i], META_BADDR((first + i) % 3, 1 + 4 + 2));
+	}
+	m.shard[2].copy_first[1] = 0;
+	store_end();
+}
+
 Test(meta_super, every_flipped_bit_of_a_root_is_seen)
 {
 	struct meta__root_seen seen;
-	uint64_t copy[2];
+	uint64_t copy[META__ROOT_COPIES];
 
 	store_make();
-	meta__root_build(&m, 0, &a_root, block, copy);
+	(void)meta__root_build(&m, 0, &a_root, block, copy);
 	for (uint32_t bit = 0; bit < 4096 * 8; bit++) {
 		block[bit / 8] ^= (uint8_t)(1u << bit % 8);
 		cr_assert_eq(meta__root_parse(block, uuid, &seen), -EUCLEAN, "bit %u", bit);
@@ -422,11 +583,11 @@ Test(meta_super, root_whose_numbers_cannot_be_is_refused_though_its_checksum_is_
 		    { 56, 200 },        { 72, UINT64_MAX }, { 96, 1ull << 63 }, /* behind log_seq */
 		    { 28, 9 },          { 80, 0 } };
 	struct meta__root_seen seen;
-	uint64_t copy[2];
+	uint64_t copy[META__ROOT_COPIES];
 
 	store_make();
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
-		meta__root_build(&m, 0, &a_root, block, copy);
+		(void)meta__root_build(&m, 0, &a_root, block, copy);
 		memcpy(block + bad[i].at, &bad[i].value, bad[i].at == 28 ? 4 : 8);
 		resum(4);
 		cr_assert_eq(meta__root_parse(block, uuid, &seen), -EUCLEAN, "%u", bad[i].at);
@@ -520,14 +681,17 @@ Test(meta_super, header_names_two_others_in_one_way_only)
 Test(meta_super, bytes_are_what_they_were)
 {
 	struct meta__super s = a_super();
-	uint64_t copy[2];
+	uint64_t copy[META__ROOT_COPIES];
 
 	meta__super_build(&s, block);
 	cr_assert(golden_is("test/golden/meta_super.bin", block, sizeof(block)));
+	s = a_third_super();
+	meta__super_build(&s, block);
+	cr_assert(golden_is("test/golden/meta_super_three.bin", block, sizeof(block)));
 	meta__zone_build(&a_zone, uuid, block);
 	cr_assert(golden_is("test/golden/meta_zone.bin", block, sizeof(block)));
 	store_make();
-	meta__root_build(&m, 3, &a_root, block, copy);
+	(void)meta__root_build(&m, 3, &a_root, block, copy);
 	cr_assert(golden_is("test/golden/meta_root.bin", block, sizeof(block)));
 	store_end();
 }
