@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* Linked, not compiled in (XXH_INLINE_ALL): on names of 20 bytes both take the same time, measured.
- */
+/* Linked, not compiled in (XXH_INLINE_ALL) as in hash_number.c: of names of 20 bytes the library is
+ * as fast, or faster. */
 #include "base/hash.h"
 
 #include <xxhash.h>

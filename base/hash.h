@@ -10,10 +10,7 @@
 /* Of `size_bytes` bytes, 0 of them allowed.  With a secret seed a peer cannot aim at one bucket. */
 uint64_t hash_bytes(uint64_t seed, const void *bytes, size_t size_bytes);
 
-/* Hashes one number. */
-static inline uint64_t hash_u64(uint64_t seed, uint64_t v)
-{
-	return hash_bytes(seed, &v, sizeof(v));
-}
+/* The same of the 8 bytes of a number, as they lie in memory. */
+uint64_t hash_u64(uint64_t seed, uint64_t v);
 
 #endif

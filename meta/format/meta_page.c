@@ -501,6 +501,16 @@ static void leaf_compact(void *page)
 	head_of(page)->heap_dead = le16_of(0);
 }
 
+/* Zeros follow it, up to a multiple of 8: its last word is cleared first, in one store. */
+static void value_put(uint8_t *to, const void *value, uint32_t len)
+{
+	DASSERT(len <= META_VALUE_MAX);
+	if (len == 0)
+		return;
+	memset(to + round8(len) - 8, 0, 8);
+	memcpy(to, value, len);
+}
+
 void meta__leaf_insert(void *page, uint32_t pos, const struct meta_key *key, const void *value,
 		       uint32_t value_len)
 {
@@ -514,9 +524,7 @@ void meta__leaf_insert(void *page, uint32_t pos, const struct meta_key *key, con
 	ASSERT(leaf_gap(page) >= meta__leaf_bytes(value_len));
 
 	at = le16_get(head(page)->heap_start) - bytes;
-	if (value_len > 0)
-		memcpy((uint8_t *)page + at, value, value_len);
-	memset((uint8_t *)page + at + value_len, 0, bytes - value_len);
+	value_put((uint8_t *)page + at, value, value_len);
 	DASSERT(pos == 0 || slot_cmp(s - 1, key) < 0); /* (1) */
 	DASSERT(pos == count || slot_cmp(s, key) > 0);
 	memmove(s + 1, s, (count - pos) * sizeof(*s));
@@ -539,10 +547,7 @@ bool meta__leaf_replace(void *page, uint32_t pos, const void *value, uint32_t va
 	ASSERT(pos < meta__page_count(page));
 	if (bytes != round8(le16_get(s->length)))
 		return false;
-	if (value_len > 0)
-		memcpy(to, value, value_len);
-	memset(to + value_len, 0, bytes - value_len);
-	DASSERT(value_len <= META_VALUE_MAX);
+	value_put(to, value, value_len);
 	s->length = le16_of((uint16_t)value_len);
 	return true;
 }

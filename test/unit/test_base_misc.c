@@ -95,6 +95,8 @@ Test(base_hash, is_xxh3_with_seed_to_the_bit)
 	cr_assert_neq(hash_bytes(0, "a", 1), hash_bytes(1, "a", 1));
 	cr_assert_neq(hash_bytes(0, "a", 1), hash_bytes(0, "a", 2));
 	cr_assert_eq(hash_u64(3, 4), hash_bytes(3, "\4\0\0\0\0\0\0\0", 8));
+	for (uint64_t v = 1, seed = 0; seed < 1000; v = v * 0x9e3779b97f4a7c15 + 1, seed++)
+		cr_assert_eq(hash_u64(seed * v, v), hash_bytes(seed * v, &v, sizeof(v)));
 }
 
 Test(base_le, first_byte_is_the_lowest)
