@@ -214,7 +214,8 @@ static bool next_near_run(struct meta_scrub *s, const struct meta__extent *x, ui
 	while (next_run(s, x, block, &s->run)) {
 		struct meta_fold_term term[META_FOLD_MAX];
 
-		if (likely(meta__heal_reaches(s, s->run.baddr)) || meta__heal_twin(s, s->run.baddr))
+		if (likely(meta__heal_reaches(s, s->run.baddr)) ||
+		    meta__heal_other(s, s->run.baddr))
 			return true;
 		/* on its way to other drives */
 		if (meta__fold_terms(s->m, s->run.baddr, 0, term)) {
@@ -246,25 +247,28 @@ static bool clip(struct meta_scrub *s, uint32_t block)
 	return true;
 }
 
-/* Turns to the copy of the run that is read next.  False: both were, or cannot be. */
+/* Turns to the copy of the run that is read next.  False: all were, or cannot be. */
 static bool take_copy(struct meta_scrub *s, uint32_t block)
 {
-	uint64_t twin;
+	struct meta__scrub_cursor *c = &s->cur;
 
 	ASSERT(block < META_CHUNK_BLOCKS && s->run.nblocks > 0);
 	if (likely(s->m->copies < 2))
 		return true;
-	s->cur.twin &= block < s->cur.twin_until;
-	if (!s->cur.twin) {
-		if (meta__heal_reaches(s, s->run.baddr))
-			return true;
-		s->cur.twin = true;
-		s->cur.twin_until = block + s->run.nblocks;
+	if (c->copy == 0 || block >= c->copy_until) {
+		c->copy = 0;
+		c->copy_until = block + s->run.nblocks;
 	}
-	s->run.nblocks = min_u32(s->run.nblocks, s->cur.twin_until - block);
-	twin = meta__heal_twin(s, s->run.baddr);
-	s->run.baddr = twin ? twin : s->run.baddr;
-	return twin != 0;
+	s->run.nblocks = min_u32(s->run.nblocks, c->copy_until - block);
+	for (; c->copy < s->m->copies; c->copy++) {
+		const uint64_t at = meta__heal_copy(s, s->run.baddr, c->copy);
+
+		if (!at || !meta__heal_reaches(s, at))
+			continue;
+		s->run.baddr = at;
+		return true;
+	}
+	return false;
 }
 
 /* Finds the next run to be read.  Returns false if this chunk has no more. */
@@ -275,7 +279,7 @@ static bool next_copy(struct meta_scrub *s, const struct meta__extent *x, uint32
 		if (take_copy(s, *block))
 			return true;
 		s->cur.block = *block + s->run.nblocks;
-		s->cur.twin = false;
+		s->cur.copy = 0;
 	}
 	return false;
 }
@@ -326,17 +330,19 @@ static void doubt(struct meta_scrub *s, uint32_t i, bool unreadable)
 		meta__heal_let_go(s);
 }
 
-/* The first n blocks of the run are good: their second copies come next, or what is behind them. */
+/* The first n blocks of the run are good: their next copies follow, or what is behind them. */
 static void are_good(struct meta_scrub *s, uint32_t n)
 {
 	ASSERT(s->heal.stage == HEAL_NONE);
 	ASSERT(n > 0 && n <= s->run.nblocks);
 	meta__heal_let_go(s);
 	s->cur.doubt_fails = 0;
-	s->stat.blocks += s->checking || s->cur.twin ? 0 : n;
-	s->cur.twin = s->m->copies > 1 && !s->cur.twin;
-	s->cur.twin_until = s->cur.block + n;
-	s->cur.block += s->cur.twin ? 0 : n;
+	s->stat.blocks += s->checking || s->cur.copy ? 0 : n;
+	s->cur.copy_until = s->cur.block + n;
+	if (likely(s->m->copies < 2))
+		s->cur.block += n;
+	else
+		s->cur.copy++;
 }
 
 static void blocks_done(struct meta_scrub *s, const uint8_t *bytes, int status)
@@ -390,7 +396,7 @@ static void go_to(struct meta_scrub *s, const struct meta_key *key)
 {
 	s->cur.at = *key;
 	s->cur.block = s->cur.single_until = s->cur.doubt_fails = 0;
-	s->cur.twin = false;
+	s->cur.copy = 0;
 	ASSERT(s->cur.shard < s->m->nshards || s->cur.shard == s->m->nshards);
 }
 

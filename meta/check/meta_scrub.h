@@ -23,8 +23,9 @@ struct meta__scrub_page {
 	uint32_t shard;
 	bool unreadable;     /* when it failed last */
 	uint32_t fails;      /* 0: bytes are good */
-	uint32_t twin_fails; /* of its second copy */
-	bool both;           /* that is good, too, or cannot be read, or helped */
+	uint32_t copy;       /* the next of the others that is read: those before it were good, */
+			     /* ... or cannot be read, or helped                             */
+	uint32_t copy_fails; /* of that one */
 	uint64_t seen_gen;   /* counted already   */
 	uint64_t seen_baddr;
 	uint8_t *bytes;
@@ -111,8 +112,8 @@ struct meta__scrub_cursor {
 	uint32_t shard;
 	struct meta_key at;
 	uint32_t block;
-	bool twin; /* second copies are read, of the blocks up to: */
-	uint32_t twin_until;
+	uint32_t copy; /* that is read next (0: the first), of the blocks up to: */
+	uint32_t copy_until;
 	uint32_t single_until; /* blocks below are read one by one: one of them cannot be */
 	/* a block that did not match, or could not be read */
 	uint64_t doubt_baddr;
@@ -127,7 +128,7 @@ struct meta__scrub_heal {
 	enum meta__heal_stage stage;
 	bool page;
 	bool held;    /* a read epoch is */
-	uint64_t bad; /* place of the damaged copy, and the other one, or those of its fold */
+	uint64_t bad; /* place of the damaged copy, and another one, or those of its fold */
 	struct meta_fold_term term[META_FOLD_MAX];
 	uint32_t terms, part; /* ... how many, and which is read */
 	uint32_t nblocks, crc;
@@ -156,7 +157,7 @@ struct meta_scrub {
 	struct meta__scrub_cursor cur;
 	/* reads in progress */
 	bool reading, reading_page, reading_head, reading_super;
-	bool reading_twin; /* of a page, its second copy */
+	bool reading_other; /* of a page, a copy other than the first that can be read */
 	struct meta__scrub_heal heal;
 	struct meta_run run;
 	struct meta__page_want want;
@@ -255,14 +256,19 @@ bool meta__scrub_name_none(struct meta_scrub *s);
 
 must_check int meta__heal_init(struct meta_scrub *s);
 void meta__heal_fini(struct meta_scrub *s);
-/* Returns true if this place can be read; and the place of its other copy, or 0 if there is no
- * other copy that can be read. */
+/* Returns true if this place can be read. */
 bool meta__heal_reaches(const struct meta_scrub *s, uint64_t baddr);
-uint64_t meta__heal_twin(const struct meta_scrub *s, uint64_t baddr);
+/* Returns the place of the n-th copy after this one, or 0 if it has no more. */
+uint64_t meta__heal_copy(const struct meta_scrub *s, uint64_t baddr, uint32_t n);
+/* Returns the place of the next copy that can be read, after this one; 0: there is none before
+ * the ring comes to `end`. */
+uint64_t meta__heal_next(const struct meta_scrub *s, uint64_t baddr, uint64_t end);
+/* Returns the place of another copy that can be read, or 0. */
+uint64_t meta__heal_other(const struct meta_scrub *s, uint64_t baddr);
 /* Before a place is read in doubt; and when it was good, or cannot be mended. */
 void meta__heal_hold(struct meta_scrub *s);
 void meta__heal_let_go(struct meta_scrub *s);
-/* A copy is damaged.  True: the other one is looked at. */
+/* A copy is damaged.  True: another one is looked at. */
 bool meta__heal_block(struct meta_scrub *s, uint64_t bad, uint32_t crc);
 bool meta__heal_page(struct meta_scrub *s, uint64_t bad, const struct meta__page_want *want);
 /* The next step of that.  False: nothing is being mended. */

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * The scrub mends a copy of a block or page that is damaged, from the other copy; and a block of a
+ * The scrub mends a copy of a block or page that is damaged, from another copy; and a block of a
  * fold (meta_fold.c) from the terms that it is the sum of, which are read one after the other.
  *
  *   a copy is damaged,  --> HEAL_OTHER --> HEAL_READING --good--> HEAL_WRITE --> HEAL_WRITING
- *   twice in a row     ^    the other copy is read                 over the damaged one
- *        ^             '--- the next one ------+                                  |
- *        +-------------------------------------+ bad: the damage is recorded      |
+ *   twice in a row     ^    another copy is read                   over the damaged one
+ *        ^             '--- the next term -----+                                  |
+ *        |             '--- bad: the next copy-+                                  |
+ *        +-------------------------------------+ all bad: the damage is recorded  |
  *        +---- read again, and found to be good <---------------------------------+
  *
  *  (1) The damaged place is written in place, the only one of this store that is: with the bytes
  *      that the index says were there.  If the power fails meanwhile the place is undefined, as it
- *      was before, and the other copy is not touched
+ *      was before, and the other copies are not touched
  *      [test_meta_heal:power_cut_while_a_copy_is_mended].
  *  (2) From the read that found the damage to the end of the write no zone is reused that the tree
  *      named before that read (a read epoch is held): so nobody else writes there
@@ -50,12 +51,35 @@ bool meta__heal_reaches(const struct meta_scrub *s, uint64_t baddr)
 	return s->m->copies < 2 || meta__drive_reads(s->m, drive);
 }
 
-uint64_t meta__heal_twin(const struct meta_scrub *s, uint64_t baddr)
+uint64_t meta__heal_copy(const struct meta_scrub *s, uint64_t baddr, uint32_t n)
 {
-	const uint64_t twin = meta__twin_baddr(s->m, baddr);
+	uint64_t at = baddr;
 
-	ASSERT(!twin || META_BADDR_DRIVE(twin) != META_BADDR_DRIVE(baddr)); /* meta_pair.c (1) */
-	return twin && meta__heal_reaches(s, twin) ? twin : 0;
+	ASSERT(n < META_COPIES_MAX);
+	for (uint32_t i = 0; at && i < n; i++) {
+		at = meta__twin_baddr(s->m, at);
+		if (at == baddr)
+			return 0;
+		/* meta_pair.c (1) */
+		ASSERT(!at || META_BADDR_DRIVE(at) != META_BADDR_DRIVE(baddr));
+	}
+	return at;
+}
+
+uint64_t meta__heal_next(const struct meta_scrub *s, uint64_t baddr, uint64_t end)
+{
+	uint64_t at = meta__twin_baddr(s->m, baddr);
+
+	ASSERT(end != 0);
+	while (at && at != end && !meta__heal_reaches(s, at))
+		at = meta__twin_baddr(s->m, at);
+	return at == end ? 0 : at;
+}
+
+uint64_t meta__heal_other(const struct meta_scrub *s, uint64_t baddr)
+{
+	ASSERT(baddr != 0);
+	return meta__heal_next(s, baddr, baddr);
 }
 
 void meta__heal_hold(struct meta_scrub *s)
@@ -80,13 +104,28 @@ void meta__heal_let_go(struct meta_scrub *s)
 /* Finds what the damaged place can be mended from.  Returns how many terms; 0: nothing. */
 static uint32_t find_terms(struct meta_scrub *s, uint64_t bad)
 {
-	const uint64_t twin = meta__heal_twin(s, bad);
+	const uint64_t other = meta__heal_other(s, bad);
 
 	ASSERT(s->heal.held); /* (2) */
-	if (!twin)
+	if (!other)
 		return meta__fold_terms(s->m, bad, s->unreachable, s->heal.term);
-	s->heal.term[0] = (struct meta_fold_term){ .at = twin, .by = 1 };
+	s->heal.term[0] = (struct meta_fold_term){ .at = other, .by = 1 };
 	return 1;
+}
+
+/* Turns to the next copy, after one that was no help.  False: there is none. */
+static bool next_copy(struct meta_scrub *s)
+{
+	struct meta__scrub_heal *h = &s->heal;
+	const uint64_t next = h->terms == 1 ? meta__heal_next(s, h->term[0].at, h->bad) : 0;
+
+	ASSERT(h->stage == HEAL_READING && h->held); /* (2) */
+	if (!next)
+		return false;
+	h->term[0].at = next;
+	h->part = 0;
+	h->stage = HEAL_OTHER;
+	return true;
 }
 
 static bool begin(struct meta_scrub *s, uint64_t bad, uint32_t nblocks)
@@ -168,7 +207,7 @@ void meta__heal_read(struct meta_scrub *s, const void *bytes, int status)
 	}
 	if (good)
 		h->stage = HEAL_WRITE;
-	else
+	else if (!next_copy(s))
 		give_up(s);
 }
 
@@ -190,7 +229,7 @@ void meta_scrub_written(struct meta_scrub *s, int status)
 		s->stat.healed_blocks += !h->page;
 		s->cur.doubt_fails = 0;
 		for (uint32_t i = 0; h->page && i < META_PAGE_LEVELS_MAX; i++)
-			s->page[i].fails = s->page[i].twin_fails = 0;
+			s->page[i].fails = s->page[i].copy_fails = 0;
 		if (h->page) /* so that it is read again */
 			s->page[h->want.level].baddr = 0;
 	}

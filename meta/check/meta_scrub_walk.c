@@ -121,15 +121,19 @@ static enum meta__scrub_walk read_page(struct meta_scrub *s, const struct meta__
 	return SCRUB_READ;
 }
 
-/* Returns where the second copy of a page that is good is to be read, or 0. */
-static uint64_t other_copy(const struct meta_scrub *s, const struct meta__scrub_page *p,
+/* Returns where the next copy of a page that is good is to be read; 0: they have been. */
+static uint64_t other_copy(const struct meta_scrub *s, struct meta__scrub_page *p,
 			   const struct meta__page_want *want, bool verify)
 {
 	ASSERT(p->fails == 0);
 	ASSERT(is_ours(p, want));
-	if (s->m->copies < 2 || p->both || !verify)
-		return 0;
-	return meta__heal_twin(s, want->baddr);
+	for (; verify && p->copy < s->m->copies; p->copy++) {
+		const uint64_t at = meta__heal_copy(s, want->baddr, p->copy);
+
+		if (at && meta__heal_reaches(s, at))
+			return at;
+	}
+	return 0;
 }
 
 /* The bytes of the page that is wanted.  NULL: read it, or it is damaged (in *how). */
@@ -145,19 +149,19 @@ static const uint8_t *bytes_of(struct meta_scrub *s, const struct meta__page_wan
 	ASSERT(p->fails <= FAILS || !ours);
 	if (f && (meta__frame_state(f) != FRAME_CLEAN || !verify))
 		return f->page; /* newer than the drive, or not compared with it */
-	s->reading_twin = false;
+	s->reading_other = false;
 	if (ours && p->fails == 0) {
 		from = other_copy(s, p, want, verify);
 		if (!from)
 			return p->bytes;
-		s->reading_twin = true;
-		if (p->twin_fails > 0)
+		s->reading_other = true;
+		if (p->copy_fails > 0)
 			meta__heal_hold(s);
 		*how = read_page(s, want, from);
 		return NULL;
 	}
 	if (!meta__heal_reaches(s, want->baddr))
-		from = meta__heal_twin(s, want->baddr);
+		from = meta__heal_other(s, want->baddr);
 	if (!from) {
 		if (verify)
 			miss(s, p, want, key);
@@ -268,22 +272,35 @@ static void count(struct meta_scrub *s, struct meta__scrub_page *p)
 	s->stat.pages++;
 }
 
-/* The second copy of a page that is good. */
-static void twin_done(struct meta_scrub *s, const void *bytes, int status)
+/* Returns which copy of a page lies at this place; the last, if that is known no more. */
+static uint32_t number_of(const struct meta_scrub *s, uint64_t first, uint64_t at)
+{
+	uint32_t n = 0;
+
+	while (n + 1 < max_u32(s->m->copies, 1) && meta__heal_copy(s, first, n) != at)
+		n++;
+	ASSERT(n < META_COPIES_MAX);
+	return n;
+}
+
+/* Another copy of a page that is good. */
+static void other_done(struct meta_scrub *s, const void *bytes, int status)
 {
 	const struct meta__page_want *want = &s->want;
 	struct meta__scrub_page *p = &s->page[want->level];
 	bool good = status == 0;
 
 	ASSERT(is_ours(p, want) && p->fails == 0);
-	ASSERT(s->m->copies > 1 && !p->both);
+	ASSERT(p->copy > 0 && p->copy < s->m->copies);
 	if (good) { /* copied first, as below */
 		memcpy(s->heal.bytes, bytes, META_PAGE_BYTES);
 		good = !meta__page_check(s->heal.bytes, want);
 	}
-	p->twin_fails = good ? 0 : p->twin_fails + 1;
-	p->both = good || p->twin_fails == FAILS;
 	s->stat.doubts += !good;
+	if (good || ++p->copy_fails == FAILS) {
+		p->copy++;
+		p->copy_fails = 0;
+	}
 	if (good || !meta__heal_page(s, s->run.baddr, want))
 		meta__heal_let_go(s);
 }
@@ -296,13 +313,13 @@ void meta__scrub_page_done(struct meta_scrub *s, const void *bytes, int status)
 
 	ASSERT(want->level < META_PAGE_LEVELS_MAX);
 	ASSERT(!s->reading);
-	if (s->reading_twin) {
-		twin_done(s, bytes, status);
+	if (s->reading_other) {
+		other_done(s, bytes, status);
 		return;
 	}
 	if (!is_ours(p, want))
-		p->fails = p->twin_fails = 0;
-	p->both = s->run.baddr != want->baddr; /* the first cannot be read */
+		p->fails = p->copy_fails = 0;
+	p->copy = number_of(s, want->baddr, s->run.baddr) + 1;
 	p->baddr = want->baddr;
 	p->gen = want->gen;
 	p->shard = want->shard;

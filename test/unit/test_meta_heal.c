@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * A copy of a block or page rots in a store of two copies: the scrub mends it from the other copy,
- * whatever else is done to the store meanwhile; what has rotted in both is damage, and named.
+ * A copy of a block or page rots in a store of several copies: the scrub mends it from another one,
+ * whatever else is done to the store meanwhile; what has rotted in all is damage, and named.
  */
 #include "test/lib/meta_rig.h"
 #include "meta/engine/meta_pair.h"
@@ -24,10 +24,10 @@ static char said[4096];
 static uint64_t stuck;            /* a place that stays as it is, though it takes writes */
 static uint32_t late, late_write; /* steps of the store before an I/O of the scrub is done */
 
-static void store_of(uint64_t drive_bytes)
+static void store_of(uint64_t drive_bytes, uint32_t copies)
 {
 	rig_make(&r, 11, 3, drive_bytes, 4, true);
-	r.conf.copies = 2;
+	r.conf.copies = copies;
 	r.copied = true;
 	memset(fill_of, 0, sizeof(fill_of));
 	fills = late = late_write = 0;
@@ -38,7 +38,7 @@ static void store_of(uint64_t drive_bytes)
 
 static void store(void)
 {
-	store_of(DRIVE_BYTES);
+	store_of(DRIVE_BYTES, 2);
 }
 
 static void store_end(void)
@@ -194,45 +194,75 @@ static void look(void)
 	}
 }
 
-static bool same_in_both(uint64_t baddr)
+/* The place of copy n of a block. */
+static uint64_t copy_of(uint64_t baddr, uint32_t n)
 {
-	const uint64_t twin = meta_twin_of(meta_twins(r.m), baddr);
+	uint64_t at = baddr;
 
-	cr_assert_neq(twin, 0);
-	return memcmp(view_at(baddr), view_at(twin), 4096) == 0;
+	while (n-- > 0) {
+		at = meta_twin_of(meta_twins(r.m), at);
+		cr_assert_neq(at, 0);
+	}
+	return at;
 }
 
-Test(meta_heal, each_copy_of_a_block_that_rots_is_mended)
+static bool same_in_all(uint64_t baddr)
+{
+	for (uint32_t n = 1; n < r.conf.copies; n++)
+		if (memcmp(view_at(baddr), view_at(copy_of(baddr, n)), 4096) != 0)
+			return false;
+	return true;
+}
+
+static void spoil(uint64_t at, uint32_t round)
+{
+	uint8_t spoilt[4096];
+
+	memcpy(spoilt, view_at(at), 4096);
+	if (rand_below(&r.rand, 2))
+		memset(spoilt, 0, 4096);
+	else
+		spoilt[rand_below(&r.rand, 4096)] ^= (uint8_t)(1 << round % 8);
+	write_at(at, spoilt, 1);
+}
+
+/* All copies of some blocks but one, at most.  Returns how many copies. */
+static uint32_t spoil_blocks(uint32_t round)
+{
+	uint32_t hit = 0;
+
+	for (uint32_t i = 0; i < places; i++) {
+		const uint32_t whole = (uint32_t)rand_below(&r.rand, r.conf.copies);
+
+		if (rand_below(&r.rand, 4))
+			continue;
+		for (uint32_t n = 0; n < r.conf.copies; n++) {
+			if (n == whole || (r.conf.copies > 2 && rand_below(&r.rand, 3) == 0))
+				continue;
+			spoil(copy_of(place[i], n), round);
+			hit++;
+		}
+	}
+	return hit;
+}
+
+static void blocks_rot(void)
 {
 	for (uint32_t i = 0; i < FILES; i++)
 		put(i);
 	settle();
 	for (uint32_t round = 0; round < 60; round++) {
-		uint64_t before = stat.healed_blocks, hit = 0;
+		uint64_t before = stat.healed_blocks, hit;
 
 		look();
-		for (uint32_t i = 0; i < places; i++) {
-			const uint64_t twin = meta_twin_of(meta_twins(r.m), place[i]);
-			uint64_t at = rand_below(&r.rand, 2) ? twin : place[i];
-			uint8_t spoilt[4096];
-
-			if (rand_below(&r.rand, 4))
-				continue;
-			memcpy(spoilt, view_at(at), 4096);
-			if (rand_below(&r.rand, 2))
-				memset(spoilt, 0, 4096);
-			else
-				spoilt[rand_below(&r.rand, 4096)] ^= (uint8_t)(1 << round % 8);
-			write_at(at, spoilt, 1);
-			hit++;
-		}
+		hit = spoil_blocks(round);
 		round_of_it();
 		cr_assert_eq(stat.healed_blocks - before, hit, "round %u: %llu of %llu; %s", round,
 			     (unsigned long long)(stat.healed_blocks - before),
 			     (unsigned long long)hit, said);
 		cr_assert_str_empty(said);
 		for (uint32_t i = 0; i < places; i++)
-			cr_assert(same_in_both(place[i]));
+			cr_assert(same_in_all(place[i]));
 		all_is_there();
 		put((uint32_t)rand_below(&r.rand, FILES));
 		settle();
@@ -240,8 +270,14 @@ Test(meta_heal, each_copy_of_a_block_that_rots_is_mended)
 	}
 }
 
-/* Pages that live, found by their headers: at worst some are older ones, which nobody needs. */
-static uint32_t spoil_pages(uint32_t side, uint32_t one_in)
+Test(meta_heal, each_copy_of_a_block_that_rots_is_mended)
+{
+	blocks_rot();
+}
+
+/* All copies but one of pages that live, found by their headers: at worst some are older ones,
+ * which nobody needs. */
+static uint32_t spoil_pages(uint32_t whole)
 {
 	uint32_t spoilt = 0;
 
@@ -253,28 +289,31 @@ static uint32_t spoil_pages(uint32_t side, uint32_t one_in)
 				     p < r.m->zones->geo.zone_pages;
 		     p++) {
 			const uint64_t page = first + p * META_PAGE_BLOCKS;
-			const uint64_t to = side ? meta__twin_baddr(r.m, page) : page;
 			uint8_t block[4096];
 
-			if (rand_below(&r.rand, one_in))
-				continue;
-			memcpy(block, view_at(to), 4096);
-			block[100 + rand_below(&r.rand, 3000)] ^= 8;
-			write_at(to, block, 1);
-			spoilt++;
+			for (uint32_t n = 0; n < r.conf.copies; n++) {
+				const uint64_t to = copy_of(page, n);
+
+				if (n == whole)
+					continue;
+				memcpy(block, view_at(to), 4096);
+				block[100 + rand_below(&r.rand, 3000)] ^= 8;
+				write_at(to, block, 1);
+				spoilt++;
+			}
 		}
 	}
 	return spoilt;
 }
 
-Test(meta_heal, pages_of_the_index_are_mended_and_read_meanwhile)
+static void pages_rot(void)
 {
 	for (uint32_t i = 0; i < FILES; i++)
 		put(i);
 	for (uint32_t round = 0; round < 40; round++) {
 		settle();
-		cr_assert_gt(spoil_pages(round % 2, 1), 0u);
-		all_is_there(); /* through the second copies, where the first are bad */
+		cr_assert_gt(spoil_pages(round % r.conf.copies), 0u);
+		all_is_there(); /* through the copies that are whole */
 		round_of_it();
 		cr_assert_str_empty(said);
 		settle();
@@ -286,13 +325,18 @@ Test(meta_heal, pages_of_the_index_are_mended_and_read_meanwhile)
 	}
 }
 
-Test(meta_heal, mount_reads_the_second_copy_of_a_damaged_page)
+Test(meta_heal, pages_of_the_index_are_mended_and_read_meanwhile)
+{
+	pages_rot();
+}
+
+static void mounts_with_rotten_pages(void)
 {
 	for (uint32_t i = 0; i < FILES; i++)
 		put(i);
 	for (uint32_t round = 0; round < 20; round++) {
 		settle();
-		cr_assert_gt(spoil_pages(round % 2, 1), 0u);
+		cr_assert_gt(spoil_pages(round % r.conf.copies), 0u);
 		meta_scrub_destroy(scrub);
 		rig_power_cut(&r);
 		cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
@@ -303,7 +347,12 @@ Test(meta_heal, mount_reads_the_second_copy_of_a_damaged_page)
 	}
 }
 
-Test(meta_heal, what_has_rotted_in_both_copies_is_named)
+Test(meta_heal, mount_reads_the_second_copy_of_a_damaged_page)
+{
+	mounts_with_rotten_pages();
+}
+
+static void all_copies_rot(void)
 {
 	const uint8_t zeros[4096] = { 0 };
 
@@ -311,11 +360,16 @@ Test(meta_heal, what_has_rotted_in_both_copies_is_named)
 	put(1);
 	settle();
 	look();
-	write_at(place[0], zeros, 1);
-	write_at(meta_twin_of(meta_twins(r.m), place[0]), zeros, 1);
+	for (uint32_t n = 0; n < r.conf.copies; n++)
+		write_at(copy_of(place[0], n), zeros, 1);
 	round_of_it();
 	cr_assert_not_null(strstr(said, "f0"), "%s", said);
 	cr_assert_eq(stat.healed_blocks, 0);
+}
+
+Test(meta_heal, what_has_rotted_in_both_copies_is_named)
+{
+	all_copies_rot();
 }
 
 Test(meta_heal, place_that_stays_damaged_is_named)
@@ -365,7 +419,7 @@ Test(meta_heal, power_cut_while_a_copy_is_mended)
 		cr_assert_eq(meta_scrub_create(&scrub, r.m), 0);
 		round_of_it();
 		cr_assert_str_empty(said);
-		cr_assert(same_in_both(at));
+		cr_assert(same_in_all(at));
 		all_is_there();
 	}
 }
@@ -377,7 +431,7 @@ Test(meta_heal, files_that_come_and_go_meanwhile)
 	struct meta_check check = { 0 };
 
 	store_end();
-	store_of(DRIVE_BYTES / 2);
+	store_of(DRIVE_BYTES / 2, 2);
 	for (uint32_t i = 0; i < FILES; i++)
 		put(i);
 	for (uint32_t round = 0; round < 12; round++) {
