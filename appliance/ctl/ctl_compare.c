@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * wekactl check --copies: compares both copies of each block of a store of two copies, after a
+ * wekactl check --copies: compares all copies of each block of a store of several copies, after a
  * check that found nothing.  The drives are only read; the scrub of a running appliance mends.
  */
 #include "appliance/ctl/ctl.h"
@@ -21,21 +21,27 @@ static void say(void *arg, const char *line)
 		(void)ctl_fail("check: more copies are wrong, which are counted only");
 }
 
-static int report(const struct ctl *c, const struct meta_raw_compared *o)
+static int report(const struct ctl *c, const struct meta_raw_compared *o, uint32_t copies)
 {
+	const unsigned long long pages = o->pages, blocks = o->blocks, few = o->few,
+				 first = o->bad[0], second = o->bad[1], third = o->bad[2],
+				 all = o->bad_all;
+
 	if (c->json)
 		printf("{\"command\":\"compare\",\"pages\":%llu,\"blocks\":%llu,\"single\":%llu,"
-		       "\"bad_first\":%llu,\"bad_second\":%llu,\"bad_both\":%llu}\n",
-		       (unsigned long long)o->pages, (unsigned long long)o->blocks,
-		       (unsigned long long)o->single, (unsigned long long)o->bad_first,
-		       (unsigned long long)o->bad_second, (unsigned long long)o->bad_both);
+		       "\"bad_first\":%llu,\"bad_second\":%llu,\"bad_third\":%llu,"
+		       "\"bad_both\":%llu}\n",
+		       pages, blocks, few, first, second, third, all);
+	else if (copies > 2)
+		printf("copies: %llu pages and %llu blocks compared, %llu of them have fewer than "
+		       "three copies; %llu first copies are wrong, %llu second, %llu third, %llu "
+		       "all\n",
+		       pages, blocks, few, first, second, third, all);
 	else
 		printf("copies: %llu pages and %llu blocks compared, %llu of them have one copy; "
 		       "%llu first copies are wrong, %llu second, %llu both\n",
-		       (unsigned long long)o->pages, (unsigned long long)o->blocks,
-		       (unsigned long long)o->single, (unsigned long long)o->bad_first,
-		       (unsigned long long)o->bad_second, (unsigned long long)o->bad_both);
-	return o->bad_first + o->bad_second + o->bad_both > 0;
+		       pages, blocks, few, first, second, all);
+	return first + second + third + all > 0;
 }
 
 int ctl_compare(struct ctl *c)
@@ -51,7 +57,7 @@ int ctl_compare(struct ctl *c)
 		status = ctl_fail("check: --copies: the store has one copy of each block");
 	} else {
 		err = meta_raw_compare(ctl_raw_store(raw), &found, say, &lines);
-		status = !err ? report(c, &found)
+		status = !err ? report(c, &found, meta_raw_copies(ctl_raw_store(raw)))
 			 : err == -ENODATA
 				 ? ctl_fail("check: %s", meta_raw_problem(ctl_raw_store(raw)))
 				 : ctl_fail("check: %s", strerror(-err));

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Compares both copies of every block that lives in a store of two copies: pages with what their
+ * Compares all copies of every block that lives in a store of several copies: pages with what their
  * parents say of them, blocks of files with their checksums.
  *
- *	tree --each page--> its place, its twin        extent --each run--> its place, its twin
+ *	tree --each page--> its place, its twins       extent --each run--> its place, its twins
  *
- *  (1) A copy is judged by the index alone, never by the other copy: so it is known which of two
+ *  (1) A copy is judged by the index alone, never by another copy: so it is known which of those
  *      that differ is the wrong one [test_meta_raw_pair:compare_names_each_copy_that_is_wrong].
  *  (2) The second copy of a block of a fold is the sum of the others, at the place of the parity:
  *      so each block of all its zones at an offset where something lives is looked at
@@ -25,7 +25,7 @@ struct compare {
 	struct meta_raw_compared *out;
 	void (*say)(void *arg, const char *line);
 	void *arg;
-	uint8_t *bytes[2]; /* of a run */
+	uint8_t *bytes[META__RAW_COPIES]; /* of a run */
 };
 
 __attribute__((format(printf, 2, 3))) static void say(struct compare *c, const char *fmt, ...)
@@ -48,32 +48,56 @@ static bool is_lost(const struct compare *c, uint64_t at)
 	return d < META_DRIVES_MAX && c->r->geo.state[d] == DRIVE_LOST;
 }
 
+/* The copies of a page or block, or of the first of a run, the first one first. */
+struct copies {
+	uint32_t count;
+	bool folded; /* the last one is the sum of its fold */
+	uint64_t at[META__RAW_COPIES];
+	const char *why[META__RAW_COPIES]; /* NULL: it is as the index says */
+};
+
+static struct copies copies_of(const struct compare *c, uint64_t baddr)
+{
+	struct copies x = { .count = 0 };
+
+	ASSERT(baddr);
+	for (uint64_t at = baddr; at; at = meta__raw_twin(c->r, at)) {
+		ASSERT(x.count < META__RAW_COPIES); /* meta_raw_pair.c (1) */
+		x.at[x.count++] = at;
+	}
+	return x;
+}
+
+static const char *name_of(const struct copies *x, uint32_t i)
+{
+	static const char *const names[META__RAW_COPIES] = { "first", "second", "third" };
+
+	ASSERT(i < x->count);
+	return x->count == 1 ? "only" : names[i];
+}
+
 /* Counts a block or a page, and names each wrong copy. */
-static void judge(struct compare *c, const char *what, uint64_t first, uint64_t twin,
-		  const char *first_why, const char *twin_why)
+static void judge(struct compare *c, const char *what, struct copies *x)
 {
 	struct meta_raw_compared *o = c->out;
+	uint32_t bad = 0;
 
-	ASSERT(first);
-	if (is_lost(c, first))
-		first_why = "its drive is lost";
-	if (twin && is_lost(c, twin))
-		twin_why = "its drive is lost";
-	if (!twin) {
-		o->single++;
-		o->bad_both += first_why != NULL;
-	} else {
-		o->bad_first += first_why && !twin_why;
-		o->bad_second += twin_why && !first_why;
-		o->bad_both += first_why && twin_why;
+	ASSERT(x->count > 0 && x->count <= META__RAW_COPIES);
+	for (uint32_t i = 0; i < x->count; i++) {
+		if (is_lost(c, x->at[i]))
+			x->why[i] = "its drive is lost";
+		bad += x->why[i] != NULL;
 	}
-	if (first_why)
-		say(c, "%s: %s copy, drive %u block %llu: %s", what, twin ? "first" : "only",
-		    META_BADDR_DRIVE(first), (unsigned long long)META_BADDR_BLOCK(first),
-		    first_why);
-	if (twin && twin_why)
-		say(c, "%s: second copy, drive %u block %llu: %s", what, META_BADDR_DRIVE(twin),
-		    (unsigned long long)META_BADDR_BLOCK(twin), twin_why);
+	o->few += x->count < c->r->m.copies && !x->folded;
+	o->bad_all += bad == x->count;
+	for (uint32_t i = 0; i < x->count; i++) {
+		if (!x->why[i])
+			continue;
+		o->bad[i] += bad < x->count;
+		say(c, "%s: %s copy, drive %u block %llu: %s", what, name_of(x, i),
+		    META_BADDR_DRIVE(x->at[i]), (unsigned long long)META_BADDR_BLOCK(x->at[i]),
+		    x->why[i]);
+	}
 }
 
 /* ---- pages ------------------------------------------------------------------------------- */
@@ -81,26 +105,24 @@ static void judge(struct compare *c, const char *what, uint64_t first, uint64_t 
 static void compare_page(struct compare *c, const struct meta__raw_step *at)
 {
 	const struct meta__page_want *want = &at->page;
-	uint8_t *page = c->bytes[0];
-	uint64_t twin;
+	struct copies x;
 	char what[64];
-	const char *first_why, *twin_why;
 
 	if (!meta__geo_is_page(&c->r->geo, want->baddr)) {
-		c->out->bad_both++;
+		c->out->bad_all++;
 		say(c, "index, shard %u: no page can be at drive %u block %llu", want->shard,
 		    META_BADDR_DRIVE(want->baddr),
 		    (unsigned long long)META_BADDR_BLOCK(want->baddr));
 		return;
 	}
 	ASSERT(META_PAGE_BLOCKS <= RUN_BLOCKS);
-	twin = meta__raw_twin(c->r, want->baddr);
-	first_why = meta__raw_page_at(c->r, want->baddr, want, page);
-	twin_why = twin ? meta__raw_page_at(c->r, twin, want, page) : NULL;
+	x = copies_of(c, want->baddr);
+	for (uint32_t i = 0; i < x.count; i++)
+		x.why[i] = meta__raw_page_at(c->r, x.at[i], want, c->bytes[0]);
 	c->out->pages++;
 	(void)snprintf(what, sizeof(what), "index, shard %u, page of level %u", want->shard,
 		       want->level);
-	judge(c, what, want->baddr, twin, first_why, twin_why);
+	judge(c, what, &x);
 }
 
 /* Every page of a shard's tree, once: a leaf, and those above of which it is the first. */
@@ -161,42 +183,49 @@ static uint64_t parity_of(const struct meta_raw *r, uint64_t baddr)
 	return meta__geo_zone_baddr(&r->geo, parity) + baddr - meta__geo_zone_baddr(&r->geo, zone);
 }
 
+/* Block i of a run whose copies lie at x->at. */
+static void compare_block(struct compare *c, const struct copies *run, bool read[][RUN_BLOCKS],
+			  uint32_t i, uint32_t crc, const char *what)
+{
+	const size_t bytes_at = (size_t)i * META__BLOCK;
+	const uint64_t parity = run->count == 1 ? parity_of(c->r, run->at[0] + i) : 0;
+	struct copies x = *run;
+
+	ASSERT(i < RUN_BLOCKS && x.count > 0);
+	for (uint32_t k = 0; k < x.count; k++) {
+		x.at[k] += i;
+		x.why[k] = block_why(c, x.at[k], read[k][i], c->bytes[k] + bytes_at, crc);
+	}
+	if (parity) { /* (2) */
+		x.folded = true;
+		x.at[x.count] = parity;
+		x.why[x.count++] = meta__raw_fold_block(c->r, x.at[0], crc, c->bytes[1] + bytes_at);
+	}
+	c->out->blocks++;
+	judge(c, what, &x);
+}
+
 static void compare_run(struct compare *c, const struct meta_key *key, struct meta_run run,
 			uint64_t block, const uint8_t *crcs)
 {
-	const uint64_t twin = meta__raw_twin(c->r, run.baddr);
-	const uint64_t parity = twin ? 0 : parity_of(c->r, run.baddr);
-	bool read[2][RUN_BLOCKS];
+	const struct copies x = copies_of(c, run.baddr);
+	bool read[META__RAW_COPIES][RUN_BLOCKS];
 
 	ASSERT(run.nblocks <= RUN_BLOCKS);
-	read_run(c, run.baddr, run.nblocks, c->bytes[0], read[0]);
-	read_run(c, twin, run.nblocks, c->bytes[1], read[1]);
+	ASSERT(x.count > 0 && x.at[0] == run.baddr);
+	for (uint32_t k = 0; k < x.count; k++)
+		read_run(c, x.at[k], run.nblocks, c->bytes[k], read[k]);
 	for (uint32_t i = 0; i < run.nblocks; i++) {
-		const size_t at = (size_t)i * META__BLOCK;
-		const char *why[2] = { NULL, NULL };
 		char what[128];
 		le32 crc;
 
-		ASSERT(run.baddr);
 		memcpy(&crc, crcs + i * sizeof(crc), sizeof(crc));
-		why[0] = block_why(c, run.baddr + i, read[0][i], c->bytes[0] + at, le32_get(crc));
-		if (twin)
-			why[1] =
-				block_why(c, twin + i, read[1][i], c->bytes[1] + at, le32_get(crc));
-		if (parity) /* (2) */
-			why[1] = meta__raw_fold_block(c->r, run.baddr + i, le32_get(crc),
-						      c->bytes[1] + at);
 		(void)snprintf(what, sizeof(what), "file %llx.%llx.%llx, block %llu",
 			       (unsigned long long)meta__key_dir(key),
 			       (unsigned long long)meta__key_hash(key),
 			       (unsigned long long)meta__key_uniq(key),
 			       (unsigned long long)block + i);
-		c->out->blocks++;
-		judge(c, what, run.baddr + i,
-		      twin     ? twin + i
-		      : parity ? parity + i
-			       : 0,
-		      why[0], why[1]);
+		compare_block(c, &x, read, i, le32_get(crc), what);
 	}
 }
 
@@ -244,7 +273,7 @@ int meta_raw_compare(struct meta_raw *r, struct meta_raw_compared *out,
 	int err = r->problem[0] ? -ENODATA : meta__raw_log_over(r, false);
 
 	memset(out, 0, sizeof(*out));
-	for (int i = 0; !err && i < 2; i++) {
+	for (uint32_t i = 0; !err && i < META__RAW_COPIES; i++) {
 		c.bytes[i] = aligned_alloc(4096, (size_t)RUN_BLOCKS * META__BLOCK);
 		err = c.bytes[i] ? 0 : -ENOMEM;
 	}
@@ -253,7 +282,7 @@ int meta_raw_compare(struct meta_raw *r, struct meta_raw_compared *out,
 		compare_tree(&c, shard);
 		compare_files(&c, shard);
 	}
-	free(c.bytes[0]);
-	free(c.bytes[1]);
+	for (uint32_t i = 0; i < META__RAW_COPIES; i++)
+		free(c.bytes[i]);
 	return err;
 }

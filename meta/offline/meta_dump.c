@@ -21,7 +21,7 @@ static const struct {
 	{ "super", "", "superblocks, both copies of each drive", meta__dump_super },
 	{ "set", "", "the set of drives: which serve, which are lost, pairs of zones",
 	  meta__dump_set },
-	{ "roots", "[SHARD]", "where each shard's tree begins: both slots, both copies",
+	{ "roots", "[SHARD]", "where each shard's tree begins: both slots, all copies",
 	  meta__dump_roots },
 	{ "zones", "", "headers of all zones, and how much lives in each", meta__dump_zones },
 	{ "zone", "NUMBER", "one zone: its header, and what lies in it", meta__dump_zone },
@@ -118,6 +118,8 @@ static const struct field super_fields[] = {
 	FIELD(meta_super_disk, copies),
 	FIELD(meta_super_disk, converts),
 	FIELD(meta_super_disk, fold),
+	FIELD(meta_super_disk, root_at_third),
+	FIELD(meta_super_disk, root_zone_third),
 	{ NULL, 0, 0 },
 };
 
@@ -298,11 +300,12 @@ static void root_row(struct meta_raw *r, uint32_t shard, int slot, int copy, str
 	const struct meta__raw_root *x = &r->root[shard];
 	const struct meta__root_seen *s = &x->seen[slot][copy];
 	uint64_t here = meta__geo_root(&r->geo, (uint32_t)copy, (uint32_t)slot, shard);
-	uint64_t other = meta__geo_root(&r->geo, (uint32_t)copy ^ 1, (uint32_t)slot, shard);
+	uint64_t other = meta__geo_root(&r->geo, ((uint32_t)copy + 1) % r->geo.root_copies,
+					(uint32_t)slot, shard);
 
 	ASSERT(shard < r->geo.nshards);
 	ASSERT(slot == 0 || slot == 1);
-	ASSERT(copy == 0 || copy == 1);
+	ASSERT(copy >= 0 && (uint32_t)copy < r->geo.root_copies);
 	meta__cell(t, shard);
 	meta__cell(t, (uint64_t)slot);
 	meta__cell(t, (uint64_t)copy);
@@ -342,11 +345,12 @@ int meta__dump_roots(struct meta_raw *r, const char *arg, struct meta__table *t)
 		end = shard + 1;
 	meta__table_begin(t, "root", root_columns);
 	for (; shard < end; shard++)
-		for (int i = 0; i < 4; i++) {
-			root_row(r, (uint32_t)shard, i >> 1, i & 1, t);
-			if (is_damage(r,
-				      meta__geo_root(&r->geo, i & 1, i >> 1 & 1, (uint32_t)shard),
-				      r->root[shard].err[i >> 1][i & 1]))
+		for (uint32_t i = 0; i < 2 * r->geo.root_copies; i++) {
+			const uint32_t slot = i / r->geo.root_copies, copy = i % r->geo.root_copies;
+
+			root_row(r, (uint32_t)shard, (int)slot, (int)copy, t);
+			if (is_damage(r, meta__geo_root(&r->geo, copy, slot, (uint32_t)shard),
+				      r->root[shard].err[slot][copy]))
 				err = -EUCLEAN;
 		}
 	return err;
@@ -360,12 +364,27 @@ static const struct meta__column zone_columns[] = {
 	{ "pair", 6 },  { "role", -5 }, { "with", -6 },   { "differs_by", -1 },   { NULL, 0 },
 };
 
-/* Number of the pair, what this zone is in it, and the other zone.  A header that says a pair which
- * the other zone does not: an earlier one. */
+/* The other zones of a group, the first one first: "8", or "8,12". */
+static void others_of(const struct meta_raw *r, uint32_t zone, char *out, size_t size)
+{
+	size_t used = 0;
+
+	out[0] = '\0';
+	for (uint32_t at = r->zone[zone].first; at != META__ZONE_NONE;
+	     at = meta__raw_twin_zone(r, at))
+		if (at != zone)
+			used += (size_t)snprintf(out + used, size - used, "%s%u", used ? "," : "",
+						 at);
+	ASSERT(used > 0 && used < size);
+}
+
+/* Number of the group, what this zone is in it, and the other zones.  A header that says a group
+ * which the others do not: an earlier one. */
 static void pair_cells(struct meta_raw *r, uint32_t zone, const struct meta__zone_seen *s,
 		       struct meta__table *t)
 {
 	const struct meta__raw_zone *x = &r->zone[zone];
+	char others[32] = "";
 
 	ASSERT(zone < r->geo.nzones);
 	meta__cell(t, x->pair ? x->pair : s->pair);
@@ -375,10 +394,13 @@ static void pair_cells(struct meta_raw *r, uint32_t zone, const struct meta__zon
 		return;
 	}
 	meta__cell_text(t, "%s", x->pair ? x->is_twin ? "twin" : "first" : s->twin ? "past" : "");
-	if (x->pair || s->twin)
-		meta__cell_text(t, "%u", x->pair ? x->other : s->twin - 1);
-	else
-		meta__cell_text(t, "%s", "");
+	if (x->pair)
+		others_of(r, zone, others, sizeof(others));
+	else if (s->twin2)
+		(void)snprintf(others, sizeof(others), "%u,%u", s->twin - 1, s->twin2 - 1);
+	else if (s->twin)
+		(void)snprintf(others, sizeof(others), "%u", s->twin - 1);
+	meta__cell_text(t, "%s", others);
 }
 
 static void zone_row(struct meta_raw *r, uint32_t zone, int copy, uint64_t lives,
@@ -496,7 +518,7 @@ static const struct meta__column page_columns[] = {
 	{ "records", 7 }, { "first", -28 }, { "why", -1 },  { NULL, 0 },
 };
 
-/* Every page place of it, or of its twin `where`: does the tree still lead there? */
+/* Every page place of it, or of a twin `where`: does the tree still lead there? */
 static int pages_of_zone(struct meta_raw *r, uint32_t zone, uint32_t where, struct meta__table *t)
 {
 	const uint8_t *bytes = meta__raw_zone_bytes(r, where);
@@ -605,10 +627,10 @@ static int data_of_zone(struct meta_raw *r, uint32_t zone, struct meta__table *t
 /* Blocks of files are shown with the first zone: the index has no address in a twin. */
 static int pages_of_twin(struct meta_raw *r, uint32_t twin, struct meta__table *t)
 {
-	const uint32_t first = r->zone[twin].other;
+	const uint32_t first = r->zone[twin].first;
 	const struct meta__zone_seen *z = meta__raw_zone(r, first);
 
-	ASSERT(r->zone[first].other == twin);
+	ASSERT(r->zone[first].first == first && first != twin);
 	return z && z->kind != META__ZONE_PAGE ? 0 : pages_of_zone(r, first, twin, t);
 }
 

@@ -34,7 +34,7 @@ static const struct meta__super *newest(const struct meta_raw *r)
 	return chosen;
 }
 
-/* Pairs whose first zone is on a drive, or on any; and the highest number of one. */
+/* Groups whose first zone is on a drive, or on any; and the highest number of one. */
 static uint32_t pairs_on(const struct meta_raw *r, uint32_t drive, uint64_t *last)
 {
 	uint32_t count = 0;
@@ -42,7 +42,7 @@ static uint32_t pairs_on(const struct meta_raw *r, uint32_t drive, uint64_t *las
 	for (uint32_t i = 0; i < r->geo.nzones; i++) {
 		const uint64_t at = meta__geo_zone_baddr(&r->geo, i);
 
-		if (meta__raw_twin_zone(r, i) == META__ZONE_NONE ||
+		if (!r->zone[i].pair || r->zone[i].is_twin ||
 		    (drive < META_DRIVES_MAX && META_BADDR_DRIVE(at) != drive))
 			continue;
 		ASSERT(r->zone[i].pair > 0);
@@ -53,12 +53,26 @@ static uint32_t pairs_on(const struct meta_raw *r, uint32_t drive, uint64_t *las
 	return count;
 }
 
+/* The copies of the root area that are on a drive, in part at least. */
+static void copies_on(const struct meta_raw *r, uint32_t drive, char out[2 * META__RAW_COPIES])
+{
+	size_t used = 0;
+
+	out[0] = '\0';
+	for (uint32_t copy = 0; copy < r->geo.root_copies; copy++) {
+		if (!meta__geo_roots_on(&r->geo, copy, drive))
+			continue;
+		used += (size_t)snprintf(out + used, 2 * META__RAW_COPIES - used, "%s%u",
+					 used ? " " : "", copy);
+	}
+	ASSERT(used < 2 * META__RAW_COPIES);
+}
+
 static void drive_row(struct meta_raw *r, const struct meta__super *s, uint32_t d,
 		      struct meta__table *t)
 {
-	const bool here = r->drive_at[d] != META__RAW_NOWHERE,
-		   copy0 = meta__geo_roots_on(&r->geo, 0, d),
-		   copy1 = meta__geo_roots_on(&r->geo, 1, d);
+	const bool here = r->drive_at[d] != META__RAW_NOWHERE;
+	char roots[2 * META__RAW_COPIES];
 	uint64_t last = 0;
 
 	ASSERT(d < s->ndrives);
@@ -73,7 +87,8 @@ static void drive_row(struct meta_raw *r, const struct meta__super *s, uint32_t 
 	meta__cell(t, s->drive_nblocks[d]);
 	meta__cell(t, r->geo.zone_count[d]);
 	meta__cell(t, pairs_on(r, d, &last));
-	meta__cell_text(t, "%s", copy0 && copy1 ? "0 1" : copy0 ? "0" : copy1 ? "1" : "");
+	copies_on(r, d, roots);
+	meta__cell_text(t, "%s", roots);
 	meta__cell_text(t, "%016llx", (unsigned long long)s->drive_tag[d]);
 	meta__cell_text(t, "%.*s", (int)META_DRIVE_NAME, s->drive_name[d]);
 	ASSERT(t->at == 0);

@@ -150,6 +150,16 @@ static bool take_super(struct meta_raw *r, const struct meta__super *s)
 
 /* ---- roots, headers ------------------------------------------------------------------- */
 
+static bool is_slot_lost(const struct meta_raw *r, const struct meta__raw_root *root, uint32_t slot)
+{
+	uint32_t lost = 0;
+
+	ASSERT(slot < 2 && r->geo.root_copies <= META__RAW_COPIES);
+	for (uint32_t copy = 0; copy < r->geo.root_copies; copy++)
+		lost += root->err[slot][copy] != 0;
+	return lost == r->geo.root_copies;
+}
+
 static void read_root(struct meta_raw *r, uint32_t shard)
 {
 	uint8_t block[META__BLOCK];
@@ -157,8 +167,9 @@ static void read_root(struct meta_raw *r, uint32_t shard)
 
 	ASSERT(shard < r->geo.nshards);
 	root->slot = root->copy = -1;
-	for (int i = 0; i < 4; i++) {
-		int slot = i >> 1, copy = i & 1, *err = &root->err[slot][copy];
+	for (int i = 0; i < 2 * (int)r->geo.root_copies; i++) {
+		int slot = i / (int)r->geo.root_copies, copy = i % (int)r->geo.root_copies;
+		int *err = &root->err[slot][copy];
 		struct meta__root_seen *seen = &root->seen[slot][copy];
 		uint64_t baddr = meta__geo_root(&r->geo, (uint32_t)copy, (uint32_t)slot, shard);
 
@@ -177,7 +188,7 @@ static void read_root(struct meta_raw *r, uint32_t shard)
 		}
 	}
 	ASSERT((root->slot < 0) == (root->copy < 0));
-	root->lost = (root->err[0][0] && root->err[0][1]) || (root->err[1][0] && root->err[1][1]);
+	root->lost = is_slot_lost(r, root, 0) || is_slot_lost(r, root, 1);
 }
 
 static void read_header(struct meta_raw *r, uint32_t zone)

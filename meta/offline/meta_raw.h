@@ -29,7 +29,7 @@ must_check int meta_raw_open(struct meta_raw **out, const struct meta_raw_drives
 void meta_raw_close(struct meta_raw *r);
 /* "", or why these drives are no store: then only superblocks can be shown. */
 const char *meta_raw_problem(const struct meta_raw *r);
-/* Returns how many copies of each block the store has: 1, 2; 0 if there is a problem. */
+/* Returns how many copies of each block the store keeps: 1, 2, 3; 0 if there is a problem. */
 uint32_t meta_raw_copies(const struct meta_raw *r);
 
 /* Returns structure number `i` of meta_dump(): its name, its argument ("": none; in brackets:
@@ -45,16 +45,16 @@ bool meta_dump_what(uint32_t i, const char **name, const char **arg, const char 
 must_check int meta_dump(struct meta_raw *r, const char *what, const char *arg, FILE *out,
 			 bool json);
 
-/* ---- compare: both copies of each block that lives ---------------------------------------- */
+/* ---- compare: all copies of each block that lives ----------------------------------------- */
 
 struct meta_raw_compared {
-	uint64_t pages, blocks;         /* that were compared                          */
-	uint64_t single;                /* of these: there is one copy                 */
-	uint64_t bad_first, bad_second; /* one copy is wrong, the other one is as the index says */
-	uint64_t bad_both;              /* no copy is as the index says                */
+	uint64_t pages, blocks; /* that were compared                             */
+	uint64_t few;           /* of these: there are fewer copies than the store keeps */
+	uint64_t bad[3];        /* the first, second, third copy is wrong, another one is right */
+	uint64_t bad_all;       /* no copy is as the index says                   */
 };
 
-/* Compares both copies of each page and block with what the index says of it; a line for each copy
+/* Compares all copies of each page and block with what the index says of it; a line for each copy
  * that is wrong.  -ENOMEM, -ENODATA: no store. */
 must_check int meta_raw_compare(struct meta_raw *r, struct meta_raw_compared *out,
 				void (*line)(void *arg, const char *line), void *arg);
@@ -80,8 +80,8 @@ struct meta_raw_loss {
  */
 must_check int meta_raw_salvage(struct meta_raw *r, struct meta_raw_loss *loss);
 
-/* Counts pages and blocks whose first copy was damaged or missing, and whose second copy was read
- * from this drive. */
+/* Counts pages and blocks whose first copy was damaged or missing, and another copy of which was
+ * read from this drive. */
 struct meta_raw_taken {
 	uint64_t pages, blocks;
 	char first_page[96], first_block[96]; /* one of them: its address, and why */

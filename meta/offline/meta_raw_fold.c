@@ -41,14 +41,11 @@ static bool may_be(const struct meta_raw *r, const struct meta__zone_seen *f, ui
 
 static void leave(struct meta_raw *r, uint32_t zone)
 {
-	struct meta__raw_zone *z = &r->zone[zone];
+	const struct meta__raw_zone *z = &r->zone[zone];
 
 	ASSERT(zone < r->geo.nzones);
-	if (z->pair) {
-		r->zone[z->other].pair = 0;
-		z->pair = 0;
-	}
-	ASSERT(z->fold == 0); /* (1) */
+	meta__raw_group_end(r, zone);
+	ASSERT(z->pair == 0 && z->fold == 0); /* (1) */
 }
 
 /* (1) */

@@ -3,11 +3,11 @@
  * Shared by the files that read an unmounted store, and their tests:
  *
  *   meta_raw.c          superblocks, roots, headers; a page by its address
- *   meta_raw_pair.c     pairs of zones; what the first copy has lost, from the second
+ *   meta_raw_pair.c     groups of zones; what the first copy has lost, from the next ones
  *   meta_raw_fold.c     folds of zones; the same, from the others of a fold
  *   meta_raw_log.c      the log: blocks by place and sequence; their changes, over the trees
  *   meta_raw_get.c      a record, and the next one: from the trees with the log over them
- *   meta_compare.c      both copies of all that lives
+ *   meta_compare.c      all copies of all that lives
  *   meta_dump*.c        all of it in words, by meta_table.c
  *   meta_salvage.c      leaves to which no tree leads any more, over the trees
  *   meta_raw_file.c     names, files, attributes of all that
@@ -20,8 +20,9 @@
 #include "meta/format/meta_record.h"
 #include "meta/meta_store.h"
 
-#define META__RAW_PAGES 64u /* that are kept */
-#define META__RAW_TIMES 64u /* the drives that are there, all drives may be */
+#define META__RAW_PAGES  64u               /* that are kept */
+#define META__RAW_TIMES  64u               /* the drives that are there, all drives may be */
+#define META__RAW_COPIES META__ROOT_COPIES /* of each block and root, at most */
 
 /* A copy of a fixed block, as it was read. */
 struct meta__raw_super {
@@ -31,18 +32,19 @@ struct meta__raw_super {
 };
 
 struct meta__raw_root {
-	int err[2][2]; /* slot, copy */
-	struct meta__root_seen seen[2][2];
+	int err[2][META__RAW_COPIES]; /* slot, copy */
+	struct meta__root_seen seen[2][META__RAW_COPIES];
 	int slot, copy; /* of the newest that is whole; -1: none is */
-	bool lost;      /* both copies of a slot are damaged: which may have been newer */
+	bool lost;      /* all copies of a slot are damaged: which may have been newer */
 };
 
 struct meta__raw_zone {
 	int err[2]; /* by copy */
 	struct meta__zone_seen seen[2];
 	int copy;       /* that counts; -1: none is whole */
-	uint64_t pair;  /* 0: it is in none */
-	uint32_t other; /* zone of the pair */
+	uint64_t pair;  /* of its group; 0: it is in none, else: */
+	uint32_t first; /* zone of the group */
+	uint32_t next;  /* ... the next one; META__ZONE_NONE: it is the last */
 	bool is_twin;
 	uint32_t fold; /* the parity of its fold, + 1; 0: it is in none */
 };
@@ -121,8 +123,12 @@ const struct meta__zone_seen *meta__raw_zone(const struct meta_raw *r, uint32_t 
 void meta__raw_pairs_find(struct meta_raw *r);
 /* Is the drive there, and not LOST?  Else only what the index vouches for is read from it. */
 bool meta__raw_believes(const struct meta_raw *r, uint32_t drive);
-uint32_t meta__raw_twin_zone(const struct meta_raw *r, uint32_t zone); /* META__ZONE_NONE */
-uint64_t meta__raw_twin(const struct meta_raw *r, uint64_t baddr);     /* 0: no second copy */
+/* They are none any more. */
+void meta__raw_group_end(struct meta_raw *r, uint32_t zone);
+/* The next zone of its group, META__ZONE_NONE after the last; the place of a block's next copy, 0
+ * after the last. */
+uint32_t meta__raw_twin_zone(const struct meta_raw *r, uint32_t zone);
+uint64_t meta__raw_twin(const struct meta_raw *r, uint64_t baddr);
 /* One copy, or the one that is good: NULL, or what is wrong with it (with the first one). */
 const char *meta__raw_page_at(struct meta_raw *r, uint64_t at, const struct meta__page_want *want,
 			      void *page);

@@ -171,14 +171,15 @@ static const struct hole *hole_of(const struct salvage *s, uint32_t shard,
 
 /* ---- leaves ---------------------------------------------------------------------------- */
 
-/* Returns the header of a zone, or of its twin. */
+/* Returns the header of a zone, or of one of its twins. */
 static const struct meta__zone_seen *head_of(const struct meta_raw *r, uint32_t zone)
 {
-	const struct meta__zone_seen *z = meta__raw_zone(r, zone);
-	const uint32_t twin = meta__raw_twin_zone(r, zone);
+	const struct meta__zone_seen *z = NULL;
 
-	ASSERT(twin != zone);
-	return z || twin == META__ZONE_NONE ? z : meta__raw_zone(r, twin);
+	ASSERT(zone < r->geo.nzones);
+	for (uint32_t at = zone; !z && at != META__ZONE_NONE; at = meta__raw_twin_zone(r, at))
+		z = meta__raw_zone(r, at);
+	return z;
 }
 
 static bool is_ours(const struct meta_raw *r, const void *page, const struct meta__page_look *look,
@@ -206,7 +207,7 @@ static bool meets_hole(const struct salvage *s, const struct found_leaf *l)
 	return reaches(hole_before(s, l->shard, &l->last), l->shard, &l->first);
 }
 
-/* Leaves of this zone, by its bytes or those of its twin: `where`. */
+/* Leaves of this zone, by its bytes or those of a twin: `where`. */
 static int scan_zone(struct salvage *s, uint32_t zone, uint32_t where)
 {
 	struct meta_raw *r = s->r;
@@ -257,7 +258,7 @@ static int newest_first(const void *a, const void *b)
 	return x->baddr < y->baddr ? -1 : x->baddr > y->baddr;
 }
 
-/* Both copies of a leaf are one. */
+/* All copies of a leaf are one. */
 static void leave_one_of_each(struct salvage *s)
 {
 	uint64_t kept = 0;
@@ -284,14 +285,13 @@ static int scan(struct salvage *s)
 	ASSERT(s->leaves == 0);
 	for (uint32_t i = 0; !err && i < r->geo.nzones; i++) {
 		const struct meta__zone_seen *z = meta__raw_zone(r, i);
-		const uint32_t twin = meta__raw_twin_zone(r, i);
+		uint32_t at = i;
 
 		if (z && z->kind != META__ZONE_PAGE)
 			continue;
-		if (is_to_be_scanned(r, i))
-			err = scan_zone(s, i, i);
-		if (!err && twin != META__ZONE_NONE && is_to_be_scanned(r, twin))
-			err = scan_zone(s, i, twin);
+		for (; !err && at != META__ZONE_NONE; at = meta__raw_twin_zone(r, at))
+			if (is_to_be_scanned(r, at))
+				err = scan_zone(s, i, at);
 	}
 	if (s->leaves)
 		qsort(s->leaf, s->leaves, sizeof(*s->leaf), newest_first);

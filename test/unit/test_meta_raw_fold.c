@@ -69,7 +69,7 @@ Test(meta_raw_fold, compare_names_each_block_that_is_wrong)
 	filled();
 	c = raw_files_compare(&s);
 	cr_assert_gt(c.blocks, 100);
-	cr_assert_eq(c.single + c.bad_first + c.bad_second + c.bad_both, 0);
+	cr_assert_eq(c.few + c.bad[0] + c.bad[1] + c.bad_all, 0);
 	raw = raw_files_open(&s);
 	for (uint32_t i = 0; i < raw->geo.nzones; i++)
 		if (raw->zone[i].fold == i + 1)
@@ -78,12 +78,12 @@ Test(meta_raw_fold, compare_names_each_block_that_is_wrong)
 	member = meta__raw_zone(raw, parity)->member[0];
 	raw_files_at(&s, meta__geo_zone_baddr(&raw->geo, parity) + 3)[5] ^= 1;
 	c = raw_files_compare(&s);
-	cr_assert(c.bad_second > 0 && c.bad_second <= 3 && c.bad_first + c.bad_both == 0);
+	cr_assert(c.bad[1] > 0 && c.bad[1] <= 3 && c.bad[0] + c.bad_all == 0);
 	raw_files_at(&s, meta__geo_zone_baddr(&raw->geo, parity) + 3)[5] ^= 1;
 	raw_files_at(&s, meta__geo_zone_baddr(&raw->geo, member) + 3)[5] ^= 1;
 	c = raw_files_compare(&s);
-	cr_assert_gt(c.bad_first + c.bad_second, 0);
-	cr_assert_eq(c.bad_both, 0);
+	cr_assert_gt(c.bad[0] + c.bad[1], 0);
+	cr_assert_eq(c.bad_all, 0);
 	meta_raw_close(raw);
 	text = raw_mem_dump(&s.mem, "zones", NULL, false, &err);
 	cr_assert(strstr(text, "  parity  ") && strstr(text, "  sum  ") && strstr(text, "  fold "),

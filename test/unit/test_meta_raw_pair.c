@@ -307,7 +307,7 @@ Test(meta_raw_pair, compare_finds_nothing_in_a_whole_store)
 	c = raw_files_compare(&s);
 	cr_assert_eq(c.blocks, blocks);
 	cr_assert_gt(c.pages, 2);
-	cr_assert_eq(c.single + c.bad_first + c.bad_second + c.bad_both, 0);
+	cr_assert_eq(c.few + c.bad[0] + c.bad[1] + c.bad_all, 0);
 	cr_assert_eq(s.lines_wrong[0] + s.lines_wrong[1] + s.lines_wrong[2], 0);
 }
 
@@ -330,19 +330,19 @@ Test(meta_raw_pair, compare_names_each_copy_that_is_wrong)
 	meta_raw_close(raw);
 	raw_files_at(&s, page_twin + 1)[5] ^= 1;
 	c = raw_files_compare(&s);
-	cr_assert(c.bad_second == 1 && c.bad_first == 0 && c.bad_both == 0);
+	cr_assert(c.bad[1] == 1 && c.bad[0] == 0 && c.bad_all == 0);
 	cr_assert(s.lines_wrong[1] == 1 && s.lines_wrong[0] + s.lines_wrong[2] == 0);
 	raw_files_at(&s, page)[4000] ^= 1;
 	c = raw_files_compare(&s);
-	cr_assert_eq(c.bad_both, 1);
+	cr_assert_eq(c.bad_all, 1);
 	cr_assert(s.lines_wrong[0] == 1 && s.lines_wrong[1] == 1);
 	raw_files_at(&s, page)[4000] ^= 1;
 	spoil_copies(FIRST);
 	raw_files_at(&s, page_twin + 1)[5] ^= 1;
 	c = raw_files_compare(&s);
-	cr_assert_eq(c.bad_first, c.blocks + c.pages);
-	cr_assert_eq(s.lines_wrong[0], c.bad_first);
-	cr_assert_eq(c.bad_second + c.bad_both, 0);
+	cr_assert_eq(c.bad[0], c.blocks + c.pages);
+	cr_assert_eq(s.lines_wrong[0], c.bad[0]);
+	cr_assert_eq(c.bad[1] + c.bad_all, 0);
 }
 
 /* Lets the first run of the first extent of a leaf be on drive 4095.  False: it has none. */
@@ -388,8 +388,8 @@ Test(meta_raw_pair, compare_survives_an_extent_on_a_drive_that_no_store_can_have
 	meta_raw_close(raw);
 	cr_assert(done);
 	c = raw_files_compare(&s);
-	cr_assert_gt(c.single, 0);
-	cr_assert_eq(c.single, c.bad_both);
+	cr_assert_gt(c.few, 0);
+	cr_assert_eq(c.few, c.bad_all);
 	cr_assert_gt(s.lines_wrong[2], 0);
 	raw = raw_files_open(&s);
 	cr_assert_eq(meta_raw_salvage(raw, &loss), 0);
