@@ -139,9 +139,9 @@ struct meta__io {
 	void *owner;
 	struct meta_io other[META_COPIES_MAX - 1]; /* of a write: its other copies, */
 	uint8_t others;                            /* ... how many there are, */
-	uint8_t out;       /* ... and how many of all copies are not back; else 0 */
-	bool turned;       /* a read that failed has been sent to the twin */
-	bool prefers_twin; /* a read is: the first copy is damaged */
+	uint8_t out;    /* ... and how many of all copies are not back; else 0 */
+	uint8_t turned; /* a read: so often it has been sent to the next copy */
+	uint8_t skips;  /* ... is: so many of those that can be read are damaged */
 };
 
 void meta__io_want(struct meta *m, struct meta__io *x); /* queue it for meta_io_next() */
@@ -384,7 +384,7 @@ struct meta__frame {
 	_Atomic uint8_t state; /* enum meta__frame_state                                */
 	_Atomic uint8_t turns; /* so often the clock's hand passes it by                 */
 	_Atomic bool gone;     /* no longer of the current tree; frozen: dropped when written */
-	bool again; /* reading for the second time                                      */
+	uint8_t again;         /* so often it has been read again                              */
 	/* fields for a lookup end here, with the cache line */
 	uint64_t counted;  /* the plan that counted it as a page to make dirty          */
 	uint32_t last_pos; /* where a record was put last: shows an ascending run       */

@@ -20,7 +20,7 @@ struct meta_rebuild {
 	uint64_t kept_blocks;        /* ... of them: in zones of which not all could be read */
 	uint64_t short_blocks;       /* for which the other drives have no room at all */
 	uint64_t tight_blocks;       /* ... have none before dead blocks there are collected */
-	bool alone;                  /* no second drive can be written */
+	bool alone;                  /* there is no further drive for copies */
 	bool cannot;                 /* the drive is empty, and a superblock could not be written */
 };
 

@@ -239,10 +239,10 @@ struct meta__zone {
 	bool upper;      /* of pages: opened for those above leaves */
 	bool victim;     /* collection is emptying it */
 	uint32_t kept;   /* blocks that collection had to leave in it; 0: none */
-	uint32_t twin;   /* the pair's other zone, + 1; 0: it has none (meta_pair.c) */
-	bool lone;       /* ... though it should have one */
-	uint32_t heads;  /* OPENING: headers of the pair that are not durable yet */
-	uint64_t pair;   /* number of the pair, or of parity the fold, that it is or was in */
+	uint32_t twin;   /* the next zone of its group, + 1; 0: it has none (meta_pair.c) */
+	uint8_t lone;    /* zones of its group, if that lacks some; else 0 */
+	uint32_t heads;  /* OPENING: zones of the group whose headers are not durable yet */
+	uint64_t pair;   /* number of the group, or of parity the fold, that it is or was in */
 	uint32_t next;   /* of its fold: the next zone in the ring, + 1; 0: it is in none */
 	bool parity;     /* ... and this is the fold's parity */
 	bool folding;    /* a fold is being made of it: it is no victim */
@@ -335,8 +335,9 @@ struct meta__zones {
 	uint64_t mended; /* headers that were damaged */
 	struct meta_twins twins;
 	uint64_t pair_last; /* number */
-	uint32_t lone;      /* zones of pages and data without a twin, where they should have one */
-	uint32_t lone_on[META_DRIVES_MAX]; /* ... on each drive */
+	uint32_t lone;      /* groups of pages and data that have fewer zones than they should, */
+	uint32_t lone_by[META_COPIES_MAX]; /* ... of so many zones each, */
+	uint32_t lone_on[META_DRIVES_MAX]; /* ... and their zones on each drive */
 	uint32_t folds;                    /* that there are, */
 	uint32_t folded;                   /* ... and their data zones */
 	uint32_t unlikes;
@@ -367,7 +368,7 @@ void meta__zone_page_add(struct meta *m, uint64_t baddr); /* boot: a page that l
 /* Counts zones that the next checkpoint frees: for all, or on a drive that is to leave. */
 void meta__zone_coming(struct meta *m, uint32_t zone, bool more);
 void meta__zone_settle(struct meta *m, uint32_t zone); /* closed and nothing alive: empty */
-/* Its fold is durable: the first of this pair stays, the twin will be free. */
+/* Its fold is durable: the first of this group stays, the twins will be free. */
 void meta__zone_untwin(struct meta *m, uint32_t first);
 void meta__zone_hold(struct meta *m, uint32_t zone, bool hold); /* boot: a log record names it */
 /* meta_alloc.c's half of a zone's life: */
@@ -378,10 +379,11 @@ void meta__zone_wear(struct meta *m, struct meta_statfs *out);
 uint32_t meta__zone_pick(const struct meta *m); /* a free one, or META__ZONE_NONE */
 /* ... on another drive than these, by bits. */
 uint32_t meta__zone_pick_but(const struct meta *m, uint64_t drives);
-/* ... for the second copies of what this zone will have. */
-uint32_t meta__zone_pick_twin(const struct meta *m, uint32_t zone);
-/* The zone lacks a twin that it should have, or lacks none. */
-void meta__zone_lone(struct meta *m, uint32_t zone, bool lone);
+/* ... up to so many, which ascend, for the other copies of what this zone will have.  Returns how
+ * many there are. */
+uint32_t meta__zone_pick_twins(const struct meta *m, uint32_t zone, uint32_t most, uint32_t *twin);
+/* The zone's group lacks some, and has so many; 0: it lacks none. */
+void meta__zone_lone(struct meta *m, uint32_t zone, uint32_t width);
 uint32_t meta__zone_ios_idle(const struct meta__zones *z);      /* how many there are */
 uint32_t meta__zone_next(const struct meta *m, uint32_t drive); /* the same of this drive */
 /* Zones of a drive that are free, or open ahead for data. */
@@ -496,7 +498,7 @@ struct meta__walk_level {
 };
 
 struct meta__walk {
-	bool again; /* a page is being read from its second copy */
+	uint8_t again; /* from which further copy a page is being read */
 	struct meta__io x;
 	uint8_t *buf; /* META_PAGE_LEVELS_MAX pages */
 	uint32_t shard;
@@ -610,7 +612,7 @@ struct meta__boot {
 	struct meta__boot_root *root_seen;                  /* by shard */
 	uint8_t *head_kind;                                 /* by zone: as its header says */
 	uint32_t in_turn;                                   /* roots that are being written */
-	uint32_t *head_twin;
+	uint32_t *head_twin, *head_twin2;
 	uint64_t *head_pair;
 	struct meta__zone_seen *fold; /* headers of parity with members */
 	uint32_t fold_count, fold_max;

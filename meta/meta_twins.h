@@ -20,7 +20,7 @@
 
 #define META_FOLD_MAX   10u                  /* data zones of a fold: meta_fold.c */
 #define META_FOLD_ZONES (META_FOLD_MAX + 2u) /* ... with those of parity: meta_fold_terms.c */
-#define META_COPIES_MAX 2u                   /* of a block of data or pages: meta_pair.c */
+#define META_COPIES_MAX 3u                   /* of a block of data or pages: meta_pair.c */
 
 /* The role of a zone in its fold: of data 0 .. META_FOLD_MAX - 1, in the header's order; or: */
 #define META_FOLD_P 14u

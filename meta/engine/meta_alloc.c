@@ -125,11 +125,20 @@ void meta__supply_turn(struct meta *m)
 		supply_fill(m, &z->data[d]);
 }
 
-/* It, or another copy of it.  META_DRIVES_MAX: it should have one, and has none. */
+/* Its group could be wider than it is, or it lacks one in a store that converts. */
+static bool is_narrow(const struct meta *m, uint32_t zone)
+{
+	const uint32_t lone = meta__zone_at(m, zone)->lone;
+
+	ASSERT(lone < max_u32(m->copies, 1));
+	return lone == 1 || (lone > 0 && lone < meta__width(m));
+}
+
+/* It, or another copy of it.  META_DRIVES_MAX: it should have more, and has not. */
 static bool is_on(const struct meta *m, uint32_t zone, uint32_t drive)
 {
 	if (drive == META_DRIVES_MAX)
-		return meta__zone_at(m, zone)->lone;
+		return is_narrow(m, zone);
 	return meta__drives_of(m, zone) >> drive & 1;
 }
 
@@ -195,7 +204,7 @@ void meta__supply_ready(struct meta *m, uint32_t zone)
 	refuses = meta__drives_refuse(m, meta__drives_of(m, zone));
 	if (refuses < META_DRIVES_MAX)
 		supply_drop(m, s, refuses);
-	else if (at->lone && meta__in_pairs(m) &&
+	else if (at->lone && at->lone < meta__width(m) &&
 		 meta__zone_pick_but(m, meta__drives_of(m, zone)) != META__ZONE_NONE)
 		supply_drop(m, s, META_DRIVES_MAX); /* a drive was added meanwhile, or got room */
 }

@@ -602,7 +602,7 @@ static void describe(struct meta__frame *f, uint32_t shard, uint32_t level, uint
 	f->gen = gen;
 	meta__frame_seq_set(f, 0);
 	meta__frame_gone_set(f, false);
-	f->again = false;
+	f->again = 0;
 	f->last_pos = 0;
 }
 
@@ -699,7 +699,7 @@ static void wake(struct meta *m, struct list *waiters, int status)
 	}
 }
 
-/* It was read from its second copy, though the drive of the first can be read. */
+/* It was read from another copy, though the drive of the first can be read. */
 static bool has_bad_copy(const struct meta *m, const struct meta__frame *f)
 {
 	ASSERT(meta__frame_state(f) == FRAME_READING);
@@ -725,10 +725,9 @@ void meta__cache_io_done(struct meta *m, struct meta__io *x)
 	ASSERT(meta__frame_state(f) == FRAME_READING);
 	if (!x->io.status)
 		why = meta__page_check(f->page, &want);
-	/* A bit that flipped in transit is corrected by another read. */
-	if (why && !f->again && !x->io.lost) {
-		f->again = true;
-		x->prefers_twin = true;
+	/* A bit that flipped in transit is corrected by another read, of each other copy. */
+	if (why && (!f->again || f->again + 1u < m->copies) && !x->io.lost) {
+		x->skips = ++f->again;
 		meta__frame_io(m, f, META_IO_READ, META__IO_PAGE_READ);
 		return;
 	}

@@ -51,7 +51,7 @@ uint32_t meta__fold_room(const struct meta *m)
  * pairs. */
 static uint64_t zones_in(const struct meta *m, const uint32_t *on, uint64_t groups)
 {
-	const uint64_t all = meta__pairs_of(m, on), width = width_on(m, on);
+	const uint64_t all = meta__groups_made(m, on), width = width_on(m, on);
 	uint32_t part[META_DRIVES_MAX];
 	uint64_t folds;
 
@@ -61,7 +61,7 @@ static uint64_t zones_in(const struct meta *m, const uint32_t *on, uint64_t grou
 	folds = meta__groups_on(m, part, (uint32_t)width + 1); /* with its parity */
 	for (uint32_t d = 0; d < m->zones->geo.ndrives; d++)
 		part[d] -= (uint32_t)min_u64(part[d], folds);
-	return max_u64(groups, folds * width + meta__pairs_of(m, part));
+	return max_u64(groups, folds * width + meta__groups_made(m, part));
 }
 
 /* (3) */
@@ -83,7 +83,7 @@ uint64_t meta__fold_zones(const struct meta *m, const uint32_t *on, uint64_t gro
 		return groups;
 	ASSERT(width <= META_FOLD_MAX);
 	groups -= min_u64(groups, in_pairs(m, on));
-	return zones_in(m, on, min_u64(groups, meta__pairs_of(m, on)));
+	return zones_in(m, on, min_u64(groups, meta__groups_made(m, on)));
 }
 
 uint64_t meta__fold_groups(const struct meta *m, const uint32_t *on, uint64_t zones)
@@ -93,8 +93,8 @@ uint64_t meta__fold_groups(const struct meta *m, const uint32_t *on, uint64_t zo
 
 	if (likely(width == 0))
 		return zones;
-	if (zones > meta__pairs_of(m, on))
-		most = meta__pairs_of(m, on);
+	if (zones > meta__groups_made(m, on))
+		most = meta__groups_made(m, on);
 	ASSERT(width <= META_FOLD_MAX && most <= zones);
 	if (zones_in(m, on, most) < zones)
 		return zones + in_pairs(m, on); /* more than there are */

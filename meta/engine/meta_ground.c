@@ -72,11 +72,13 @@ static bool is_of_files_or_pages(const struct meta__io *x)
 /* meta_pair.c */
 static void choose_copies(struct meta *m, struct meta__io *x)
 {
-	const bool elsewhere = x->prefers_twin || !meta__drive_reads(m, x->io.drive);
+	uint32_t skips = x->skips + (uint32_t)!meta__drive_reads(m, x->io.drive);
 
 	ASSERT(m->copies > 1);
-	x->turned = x->io.op == META_IO_READ && elsewhere && meta__io_turns(m, x);
-	x->prefers_twin = false;
+	x->turned = 0;
+	for (; x->io.op == META_IO_READ && skips > 0 && meta__io_turns(m, x); skips--)
+		x->turned++;
+	x->skips = 0;
 	if (x->io.op != META_IO_WRITE || !is_of_files_or_pages(x))
 		return;
 	meta__io_copies(m, x);
@@ -112,9 +114,9 @@ struct meta__io *meta__io_back(struct meta *m, struct meta_io *io)
 		return x;
 	if (x->out > 0)
 		return meta__io_joined(m, x) ? x : NULL;
-	if (io->status == 0 || io->op != META_IO_READ || io->lost || x->turned)
+	if (io->status == 0 || io->op != META_IO_READ || io->lost || x->turned + 1u >= m->copies)
 		return x;
-	x->turned = true;
+	x->turned++;
 	if (!meta__io_turns(m, x))
 		return x;
 	io->status = 0;

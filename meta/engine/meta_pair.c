@@ -1,28 +1,33 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Two copies of each block of data and pages, so that the store survives the loss of a drive.
+ * Two or three copies of each block of data and pages, so that the store survives the loss of one
+ * drive or of two.
  *
  *   drive 0   [zone 3: first ][zone 4: twin of 9]        a block of zone 3 lies in zone 8, too,
  *   drive 1   [zone 8: twin of 3] ...                    at the same offset
  *   drive 2   [zone 9: first ] ...
  *
- * In a store of two copies zones of data and of pages are opened in pairs, on two drives.  An
- * address names the first zone of a pair, so a read of a healthy store is that of a store without
- * copies; the twin is written whenever the first is, and read when the first cannot be.  The log
- * and the roots have two copies in every store, and superblocks are on all drives.
+ *   three copies:  first -> lower twin -> higher twin -> first     `twin` of a zone is the next one
+ *
+ * Zones of data and of pages are opened in groups: a first zone, and for each further copy a twin,
+ * all on different drives.  An address names the first zone, so a read of a healthy store is that
+ * of a store without copies; twins are written whenever the first is, and read when it cannot be.
+ * The log and the roots have two copies in every store, and superblocks are on all drives.
  *
  *   SERVES, DRAINS --a write fails for good, or it is missing at a mount--> LOST --rebuilt--> GONE
  *                                                  (meta_drain.c: as a drive that is drained)
  *
- *  (1) A pair's zones are on two drives.  The first has kind PAGE or DATA and the twin kind TWIN;
- *      their headers name each other and the number of the pair, which is never used again.  Only
- *      the first has a life of its own (meta_zone.c); the twin is closed while it has.
- *  (2) Nothing is written to a pair before all four headers are durable: so a header that names a
- *      twin which does not name it back belongs to an empty zone
- *      [test_meta_pair:power_cuts_while_pairs_are_opened].
- *  (3) A write to a pair has been done when it is on both drives, or on one while the other drive
- *      is LOST or about to be.  Until the superblocks of all other drives name a loss, no log
- *      block is written or counts as durable (meta_log.c (11)), and no root is written
+ *  (1) A group's zones are on different drives.  The first has kind PAGE or DATA and the twins kind
+ *      TWIN; the header of each names all others, and the number of the group, which is never used
+ *      again [test_meta_three:each_header_alone_says_the_group].  Only the first has a life of its
+ *      own (meta_zone.c); the twins are closed while it has.
+ *  (2) Nothing is written to a group before both headers of each zone are durable: so if headers of
+ *      a group do not say the same, its zones are empty
+ *      [test_meta_pair:power_cuts_while_pairs_are_opened,
+ *      test_meta_three:power_cuts_while_groups_are_opened].
+ *  (3) A write to a group has been done when it is on all its drives but those that are LOST or
+ *      about to be, and on one at least.  Until the superblocks of all other drives name a loss, no
+ *      log block is written or counts as durable (meta_log.c (11)), and no root is written
  *      (meta_ckpt.c (10)).  So no change that a client or a later mount sees depends on a drive
  *      that missed it
  *      [test_meta_pair:death_and_power_cuts_lose_nothing].
@@ -33,12 +38,14 @@
  *      left behind (meta_drives.c) [test_meta_needed:as_many_stay_as_are_lost_together].
  *      A lost drive becomes GONE only when no zone is lone
  *      [test_meta_pair_moves:drive_with_the_only_copy_is_not_lost].
- *  (5) A zone is thin if it needs a twin and has none that can be used: on a drive that is lost, or
- *      opened while only one drive served.  Thin zones are moved to pairs like those of a drive
- *      that is drained (meta_gc.c, meta_collect.c)
- *      [test_meta_pair:drive_that_is_added_later_makes_it_whole].
- *  (6) Space is counted in groups: a group is what the store opens at once, a pair or a single
- *      zone [test_meta_pair:files_fill_what_pairs_can_hold].
+ *  (5) A group is thin if it has fewer copies that can be read than the store is to have: a drive
+ *      is lost, or fewer drives took zones when it was opened.  It is moved to a new one if that
+ *      has more, like what is on a drive that is drained (meta_gc.c, meta_collect.c)
+ *      [test_meta_pair:drive_that_is_added_later_makes_it_whole,
+ *      test_meta_three:groups_are_as_wide_as_there_are_drives].
+ *  (6) Space is counted in groups (meta_groups.c)
+ *      [test_meta_pair:files_fill_what_pairs_can_hold,
+ *      test_meta_three:files_fill_what_groups_of_three_can_hold].
  *  (7) While the store converts from one copy to two, a block may have one copy: no drive is lost
  *      then, and a write to a pair has been done when it is on both drives (meta_protect.c)
  *      [test_meta_protect:no_drive_is_lost_before_it_has_two_copies].
@@ -115,7 +122,7 @@ static void tell(struct meta *m, uint32_t zone, uint64_t baddr)
 			      baddr, memory_order_release); /* V4: and a ring is there before */
 }
 
-/* ---- pairs --------------------------------------------------------------------------------- */
+/* ---- groups (1) ---------------------------------------------------------------------------- */
 
 uint32_t meta__twin(const struct meta *m, uint32_t zone)
 {
@@ -129,36 +136,75 @@ uint32_t meta__pair_first(const struct meta *m, uint32_t zone)
 	ASSERT(at->twin != zone + 1); /* (1) */
 	if (at->parity)
 		return at->next - 1;
-	return at->kind == META__ZONE_TWIN && at->twin ? meta__twin(m, zone) : zone;
+	for (uint32_t i = 1; at->kind == META__ZONE_TWIN && at->twin; i++) {
+		ASSERT(i < META_COPIES_MAX); /* (1) */
+		zone = at->twin - 1;
+		at = meta__zone_at(m, zone);
+	}
+	return zone;
 }
 
-void meta__pair(struct meta *m, uint32_t first, uint32_t twin, uint64_t pair)
+uint32_t meta__group_others(const struct meta *m, uint32_t zone, uint32_t other[META__TWINS_MAX])
 {
-	struct meta__zone *a = meta__zone_at(m, first), *b = meta__zone_at(m, twin);
+	uint32_t count = 0;
 
-	ASSERT(drive_of(m, first) != drive_of(m, twin)); /* (1) */
-	ASSERT(!a->twin && !b->twin);
-	ASSERT(pair > 0);
-	a->twin = twin + 1;
-	b->twin = first + 1;
-	a->pair = b->pair = pair;
-	m->zones->pair_last = max_u64(m->zones->pair_last, pair);
-	tell(m, first, meta__geo_zone_baddr(&m->zones->geo, twin));
+	for (uint32_t at = meta__twin(m, zone); at != META__ZONE_NONE && at != zone;
+	     at = meta__twin(m, at)) {
+		ASSERT(count < META__TWINS_MAX); /* (1) */
+		other[count++] = at;
+	}
+	return count;
 }
 
-uint32_t meta__unpair(struct meta *m, uint32_t first)
+void meta__group_make(struct meta *m, const uint32_t *zone, uint32_t count, uint64_t number)
 {
-	struct meta__zone *a = meta__zone_at(m, first);
-	const uint32_t twin = meta__twin(m, first);
+	uint64_t drives = 0, next = 0;
 
-	if (twin == META__ZONE_NONE)
-		return twin;
-	ASSERT(meta__twin(m, twin) == first); /* (1) */
-	ASSERT(a->kind != META__ZONE_TWIN || meta__zone_at(m, twin)->kind != META__ZONE_TWIN);
-	a->twin = meta__zone_at(m, twin)->twin = 0;
-	tell(m, first, 0);
-	tell(m, twin, 0);
-	return twin;
+	ASSERT(count > 1 && count <= m->copies && number > 0);
+	for (uint32_t i = count; i-- > 0;) {
+		struct meta__zone *at = meta__zone_at(m, zone[i]);
+
+		ASSERT(!at->twin && !(drives >> drive_of(m, zone[i]) & 1)); /* (1) */
+		ASSERT(i < 2 || zone[i - 1] < zone[i]);                     /* (1) */
+		drives |= 1ull << drive_of(m, zone[i]);
+		at->twin = zone[(i + 1) % count] + 1;
+		at->pair = number;
+		if (i + 1 < count)
+			tell(m, zone[i], next);
+		next = meta__geo_zone_baddr(&m->zones->geo, zone[i]);
+	}
+	m->zones->pair_last = max_u64(m->zones->pair_last, number);
+}
+
+uint32_t meta__group_end(struct meta *m, uint32_t zone, uint32_t other[META__TWINS_MAX])
+{
+	const uint32_t count = meta__group_others(m, zone, other);
+
+	if (count == 0)
+		return 0;
+	ASSERT(meta__twin(m, other[count - 1]) == zone); /* (1) */
+	meta__zone_at(m, zone)->twin = 0;
+	tell(m, zone, 0);
+	for (uint32_t i = 0; i < count; i++) {
+		meta__zone_at(m, other[i])->twin = 0;
+		tell(m, other[i], 0);
+	}
+	return count;
+}
+
+/* (1) The first zone names its twins, the lower one first; a twin names the first zone, and then
+ * the other twin. */
+void meta__group_head(const struct meta *m, uint32_t first, struct meta__zone_seen *head)
+{
+	uint32_t other[META__TWINS_MAX];
+	const uint32_t count = meta__group_others(m, first, other);
+
+	ASSERT(count == 0 || head->zone == first || head->kind == META__ZONE_TWIN);
+	head->pair = meta__zone_at(m, head->zone)->pair;
+	head->twin = count == 0 ? 0 : head->zone == first ? other[0] + 1 : first + 1;
+	head->twin2 = 0;
+	if (count > 1)
+		head->twin2 = other[head->zone == first || head->zone == other[0]] + 1;
 }
 
 bool meta__drive_reads(const struct meta *m, uint32_t drive)
@@ -200,7 +246,8 @@ bool meta__leaves(const struct meta *m, uint32_t zone)
 	if (d < META_DRIVES_MAX && m->zones->geo.state[d] == DRIVE_DRAINS &&
 	    meta__drives_of(m, zone) >> d & 1)
 		return true;
-	return meta__in_pairs(m) && meta__is_thin(m, zone);
+	return meta__in_pairs(m) &&
+	       meta__drives_read(m, meta__drives_of(m, zone)) < meta__width(m); /* (5) */
 }
 
 bool meta__any_leaves(const struct meta *m)
@@ -211,198 +258,8 @@ bool meta__any_leaves(const struct meta *m)
 	if (d < META_DRIVES_MAX && m->zones->geo.state[d] == DRIVE_DRAINS)
 		return true;
 	return m->copies > 1 &&
-	       (m->zones->lone > 0 || m->zones->unlikes > 0 || d < META_DRIVES_MAX) &&
+	       (meta__lone_now(m) > 0 || m->zones->unlikes > 0 || d < META_DRIVES_MAX) &&
 	       meta__in_pairs(m);
-}
-
-void meta__zone_lone(struct meta *m, uint32_t zone, bool lone)
-{
-	struct meta__zones *z = m->zones;
-	struct meta__zone *at = meta__zone_at(m, zone);
-	const uint32_t d = drive_of(m, zone);
-
-	ASSERT(z->lone >= z->lone_on[d]);
-	ASSERT(!at->lone || z->lone_on[d] > 0);
-	z->lone += (uint32_t)lone - at->lone;
-	z->lone_on[d] += (uint32_t)lone - at->lone;
-	at->lone = lone;
-}
-
-void meta__zones_all_lone(struct meta *m)
-{
-	struct meta__zones *z = m->zones;
-
-	ASSERT(m->copies > 1 && z->lone == 0);
-	for (uint32_t i = 0; i < z->geo.nzones; i++) {
-		struct meta__zone *at = &z->zone[i];
-
-		ASSERT(at->twin == 0); /* meta_protect.c (1) */
-		if (at->state == ZONE_FREE || at->state == ZONE_GONE)
-			continue;
-		meta__zone_lone(m, i, at->kind == META__ZONE_PAGE || at->kind == META__ZONE_DATA);
-	}
-}
-
-/* ---- groups (6) ---------------------------------------------------------------------------- */
-
-static uint32_t taking(const struct meta *m)
-{
-	uint32_t n = 0;
-
-	for (uint32_t d = 0; d < m->zones->geo.ndrives; d++)
-		n += meta__drive_takes(m, d);
-	return n;
-}
-
-bool meta__in_pairs(const struct meta *m)
-{
-	return unlikely(m->copies > 1) && taking(m) > 1;
-}
-
-/* The largest k drives can give one zone each to a group, so the others must have width - k for
- * each: that bounds the groups for any k, and they can be made when no k forbids it. */
-uint32_t meta__groups_on(const struct meta *m, const uint32_t *zones, uint32_t width)
-{
-	uint32_t largest[META_FOLD_MAX + 1] = { 0 }, sum = 0, groups;
-
-	ASSERT(width >= 1 && width <= META_FOLD_MAX + 1);
-	for (uint32_t d = 0; d < m->zones->geo.ndrives; d++) {
-		uint32_t next = meta__drive_takes(m, d) ? zones[d] : 0;
-
-		sum += next;
-		for (uint32_t k = 0; k + 1 < width && next > 0; k++) {
-			const uint32_t smaller = min_u32(next, largest[k]);
-
-			largest[k] = max_u32(next, largest[k]);
-			next = smaller;
-		}
-	}
-	groups = sum / width;
-	for (uint32_t k = 1; k < width; k++) {
-		ASSERT(largest[k - 1] <= sum); /* (6) */
-		sum -= largest[k - 1];
-		groups = min_u32(groups, sum / (width - k));
-	}
-	return groups;
-}
-
-uint32_t meta__pairs_of(const struct meta *m, const uint32_t *zones)
-{
-	return meta__groups_on(m, zones, META_COPIES_MAX);
-}
-
-uint32_t meta__groups_free(const struct meta *m)
-{
-	return likely(!meta__in_pairs(m)) ? m->zones->free_total : meta__pairs_free(m);
-}
-
-uint32_t meta__groups_total(const struct meta *m)
-{
-	return likely(!meta__in_pairs(m)) ? m->zones->geo.zones_serving : meta__pairs_total(m);
-}
-
-uint32_t meta__pairs_free(const struct meta *m)
-{
-	return meta__pairs_of(m, m->zones->free_count);
-}
-
-uint32_t meta__pairs_total(const struct meta *m)
-{
-	return meta__pairs_of(m, m->zones->geo.zone_count);
-}
-
-static uint32_t leaving(const struct meta *m)
-{
-	uint32_t n = 0;
-
-	for (uint32_t d = 0; d < m->zones->geo.ndrives; d++)
-		n += m->zones->geo.state[d] == DRIVE_DRAINS ||
-		     m->zones->geo.state[d] == DRIVE_LOST || (m->losing >> d & 1);
-	return n;
-}
-
-static uint32_t largest(const struct meta *m, const uint32_t *zones)
-{
-	uint32_t best = 0;
-
-	for (uint32_t d = 1; d < m->zones->geo.ndrives; d++)
-		if (zones[d] > zones[best])
-			best = d;
-	ASSERT(best < m->zones->geo.ndrives);
-	return best;
-}
-
-void meta__zones_taking(const struct meta *m, uint32_t on[META_DRIVES_MAX])
-{
-	const uint32_t ndrives = m->zones->geo.ndrives;
-
-	ASSERT(ndrives <= META_DRIVES_MAX);
-	for (uint32_t d = 0; d < ndrives; d++)
-		on[d] = meta__drive_takes(m, d) ? m->zones->geo.zone_count[d] : 0;
-}
-
-/* Returns how many spare drives a store keeps room for that has this many copies. */
-static uint32_t spare_drives(const struct meta *m, uint32_t copies)
-{
-	uint32_t spare = m->conf.spare_drives;
-	const uint32_t left = taking(m);
-
-	ASSERT(copies >= 1 && copies <= META_COPIES_MAX);
-
-	if (spare == META_SPARE_AUTO)
-		spare = copies > 1;
-	if (!m->zones->promises) /* meta_space.c (5), (7) */
-		spare -= min_u32(spare, spare ? leaving(m) : 0);
-	return left <= copies ? 0 : min_u32(spare, left - copies);
-}
-
-static void leave_out(const struct meta *m, uint32_t spare, uint32_t on[META_DRIVES_MAX])
-{
-	ASSERT(spare < m->zones->geo.ndrives);
-	for (; spare > 0; spare--)
-		on[largest(m, on)] = 0;
-}
-
-void meta__zones_left(const struct meta *m, uint32_t on[META_DRIVES_MAX])
-{
-	meta__zones_taking(m, on);
-	leave_out(m, spare_drives(m, m->copies), on);
-}
-
-/* Returns the groups kept back in a store that has this many copies. */
-static uint32_t kept(const struct meta *m, uint32_t copies)
-{
-	uint32_t on[META_DRIVES_MAX], rest = 0, total = m->zones->geo.zones_serving;
-	const uint32_t spare = spare_drives(m, copies);
-
-	if (spare == 0)
-		return 0;
-	meta__zones_taking(m, on);
-	if (copies > 1)
-		total = meta__pairs_of(m, on);
-	leave_out(m, spare, on);
-	for (uint32_t d = 0; d < m->zones->geo.ndrives; d++)
-		rest += on[d];
-	if (copies > 1)
-		rest = meta__pairs_of(m, on);
-	ASSERT(rest <= total); /* (6) */
-	return total - rest;
-}
-
-uint32_t meta__groups_kept(const struct meta *m)
-{
-	return kept(m, m->copies);
-}
-
-uint32_t meta__pairs_kept(const struct meta *m)
-{
-	ASSERT(taking(m) > 1);
-	return kept(m, META_COPIES_MAX);
-}
-
-uint32_t meta__groups_of(const struct meta *m, uint32_t zones)
-{
-	return likely(!meta__in_pairs(m)) ? zones : (uint32_t)div_up(zones, 2);
 }
 
 /* ---- I/O (3) ------------------------------------------------------------------------------- */
@@ -535,7 +392,7 @@ static bool enough_stay(const struct meta *m, uint32_t drive)
 	const uint32_t lose = (uint32_t)__builtin_popcountll(m->losing) + 1;
 
 	ASSERT(!(m->losing >> drive & 1));
-	return taking(m) - meta__drive_takes(m, drive) >= lose;
+	return meta__taking(m) - meta__drive_takes(m, drive) >= lose;
 }
 
 bool meta__drive_lose(struct meta *m, uint32_t drive)
@@ -548,7 +405,7 @@ bool meta__drive_lose(struct meta *m, uint32_t drive)
 	if (m->losing >> drive & 1 || g->state[drive] == DRIVE_LOST)
 		return true;
 	if (!meta__may_lose(m) || !m->mounted || m->failed || g->state[drive] > DRIVE_DRAINS ||
-	    taking(m) - meta__drive_takes(m, drive) < 1)
+	    meta__taking(m) - meta__drive_takes(m, drive) < 1)
 		return false;
 	if (!enough_stay(m, drive) || meta__drive_is_needed(m, drive)) { /* (4) */
 		tell_needed(m, drive);

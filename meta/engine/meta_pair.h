@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* Pairs of zones, in stores of two copies: meta_pair.c says how they live. */
+/* Groups of zones, in stores of two or three copies: meta_pair.c says how they live. */
 #ifndef META_PAIR_H
 #define META_PAIR_H
 
@@ -12,15 +12,23 @@ must_check int meta__twins_join(struct meta *m, const struct meta__geo *g, uint3
 void meta__twins_show(struct meta *m);
 void meta__twins_free(struct meta *m);
 
-/* Returns the pair's other zone, or META__ZONE_NONE. */
+#define META__PAIR      2u                     /* zones of a group in a store of two copies */
+#define META__TWINS_MAX (META_COPIES_MAX - 1u) /* of a group */
+
+/* Returns the next zone of the group, after the last the first; META__ZONE_NONE: it is alone. */
 uint32_t meta__twin(const struct meta *m, uint32_t zone);
-/* Returns the zone itself, or the first of its pair if it is the twin, or a zone of data of its
+/* Returns the zone itself, or the first of its group if it is a twin, or a zone of data of its
  * fold if it is the parity.  A twin has none while it becomes free, when its header is still being
  * written. */
 uint32_t meta__pair_first(const struct meta *m, uint32_t zone);
-void meta__pair(struct meta *m, uint32_t first, uint32_t twin, uint64_t pair);
-/* Returns the twin that it had, or META__ZONE_NONE. */
-uint32_t meta__unpair(struct meta *m, uint32_t first);
+/* Fills in the other zones of the group, in the order of the ring.  Returns how many. */
+uint32_t meta__group_others(const struct meta *m, uint32_t zone, uint32_t other[META__TWINS_MAX]);
+/* Makes a group of these: the first one, and its twins, which ascend. */
+void meta__group_make(struct meta *m, const uint32_t *zone, uint32_t count, uint64_t number);
+/* They are none any more.  As meta__group_others() before that. */
+uint32_t meta__group_end(struct meta *m, uint32_t zone, uint32_t other[META__TWINS_MAX]);
+/* Fills in what the header of head->zone says of its group, whose first zone this is. */
+void meta__group_head(const struct meta *m, uint32_t first, struct meta__zone_seen *head);
 /* Returns where the next copy of a block lies, and after the last one the first; 0: it has no
  * other copy. */
 uint64_t meta__twin_baddr(const struct meta *m, uint64_t baddr);
@@ -48,19 +56,26 @@ must_check bool meta__drive_lose(struct meta *m, uint32_t drive);
 /* Tells all cores not to read or write this drive any more. */
 void meta__twins_without(struct meta *m, uint32_t drive);
 
-/* Returns true if live data must leave the zone: a drive of its pair or fold is drained or lost, it
- * has no twin, or the two differ and it cannot be folded.  meta__any_leaves(): there may be such
- * zones, by the counters. */
+/* Returns true if live data must leave the zone: a drive of its group or fold is drained or lost,
+ * the group could be wider, or its copies differ and it cannot be folded.  meta__any_leaves():
+ * there may be such zones, by the counters. */
 bool meta__leaves(const struct meta *m, uint32_t zone);
 bool meta__any_leaves(const struct meta *m);
 
+/* ---- meta_groups.c -------------------------------------------------------- */
+
 /* All zones of pages and data become lone: at meta_protect(). */
 void meta__zones_all_lone(struct meta *m);
+/* Returns how many groups could be wider than they are. */
+uint32_t meta__lone_now(const struct meta *m);
 
-/* Are zones of pages and data opened in pairs now? */
+/* Returns how many drives take zones. */
+uint32_t meta__taking(const struct meta *m);
+/* Returns how many zones a group of pages or data has that is opened now.  meta__in_pairs(): more
+ * than one. */
+uint32_t meta__width(const struct meta *m);
 bool meta__in_pairs(const struct meta *m);
-/* Return the groups that can be opened, all that there are, and those that so many zones make:
- * meta_pair.c (6). */
+/* Return the groups that can be opened, all that there are, and those that so many zones make. */
 uint32_t meta__groups_free(const struct meta *m);
 uint32_t meta__groups_total(const struct meta *m);
 uint32_t meta__groups_kept(const struct meta *m); /* for spare drives: meta_space.c (5) */
@@ -70,10 +85,12 @@ uint32_t meta__groups_of(const struct meta *m, uint32_t zones);
 void meta__zones_taking(const struct meta *m, uint32_t on[META_DRIVES_MAX]);
 void meta__zones_left(const struct meta *m, uint32_t on[META_DRIVES_MAX]);
 /* Return the groups of so many zones, each on another drive, that can be made of so many on each
- * drive; and the pairs. */
+ * drive; those of as many as a block has copies; and the pairs. */
 uint32_t meta__groups_on(const struct meta *m, const uint32_t *zones, uint32_t width);
+uint32_t meta__groups_made(const struct meta *m, const uint32_t *zones);
 uint32_t meta__pairs_of(const struct meta *m, const uint32_t *zones);
-/* Return the pairs that free zones, and all zones, would make, and those for spare drives. */
+/* Return the pairs that free zones, and all zones, would make, and those for spare drives: for a
+ * store of one copy that is to have two. */
 uint32_t meta__pairs_free(const struct meta *m);
 uint32_t meta__pairs_total(const struct meta *m);
 uint32_t meta__pairs_kept(const struct meta *m);

@@ -93,7 +93,7 @@ static void set_free_in(struct meta *m, uint32_t zone, struct list *to)
 		z->page_zones--;
 	if (at->kind == META__ZONE_DATA)
 		z->data_zones--;
-	meta__zone_lone(m, zone, false);
+	meta__zone_lone(m, zone, 0);
 	z->unlikes -= at->unlike;
 	at->moved = at->upper = at->unlike = at->folding = at->bare = false;
 	at->kept = 0;
@@ -134,19 +134,35 @@ static void freed(struct meta *m, uint32_t zone)
 			    : &z->free[drive]);
 }
 
-/* It was in use: its drive may be told.  So may that of its twin.  With the first zone of a fold
+/* It was in use: its drive may be told.  So may those of its twins.  With the first zone of a fold
  * the parity is free; the others follow in this turn. */
 void meta__zone_freed(struct meta *m, uint32_t zone)
 {
-	const uint32_t twin = meta__unpair(m, zone);
+	uint32_t twin[META__TWINS_MAX];
+	const uint32_t twins = meta__group_end(m, zone, twin);
 
 	if (meta__in_fold(meta__zone_at(m, zone))) {
 		ASSERT(meta__fold_is_empty(m, zone)); /* meta_fold.c (2) */
 		freed(m, meta__fold_end(m, zone));
 	}
-	if (twin != META__ZONE_NONE)
-		freed(m, twin);
+	for (uint32_t i = 0; i < twins; i++)
+		freed(m, twin[i]);
 	freed(m, zone);
+}
+
+/* Returns the zones of its group if it lacks some, else 0: meta_pair.c (5). */
+static uint32_t width_if_narrow(const struct meta *m, uint32_t zone)
+{
+	const struct meta__zone *at = meta__zone_at(m, zone);
+	uint32_t width;
+
+	if (likely(m->copies < 2) || meta__in_fold(at) ||
+	    (at->kind != META__ZONE_PAGE && at->kind != META__ZONE_DATA &&
+	     at->kind != META__ZONE_TWIN))
+		return 0;
+	width = (uint32_t)__builtin_popcountll(meta__drives_of(m, zone));
+	ASSERT(width <= m->copies);
+	return width < m->copies ? width : 0;
 }
 
 static void unset_free(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
@@ -167,9 +183,7 @@ static void unset_free(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
 		z->page_zones++;
 	if (kind == META__ZONE_DATA)
 		z->data_zones++;
-	meta__zone_lone(m, zone,
-			m->copies > 1 && !at->twin && !meta__in_fold(at) &&
-				(kind == META__ZONE_PAGE || kind == META__ZONE_DATA));
+	meta__zone_lone(m, zone, width_if_narrow(m, zone));
 }
 
 int meta__zones_setup(struct meta *m, const struct meta__geo *geo)
@@ -194,6 +208,7 @@ int meta__zones_setup(struct meta *m, const struct meta__geo *geo)
 	z->leaving_us = z->drain_zones = z->lone = z->folds = z->folded = z->unlikes = 0;
 	z->naming = NULL;
 	memset(z->lone_on, 0, sizeof(z->lone_on));
+	memset(z->lone_by, 0, sizeof(z->lone_by));
 	z->given_blocks = z->claim = z->deaths = z->live_pages = z->live_blocks = z->log_order =
 		z->log_oldest = 0;
 	meta__log_no_copies(z->log_ready);
@@ -318,37 +333,58 @@ void meta__drive_state_set(struct meta *m, uint32_t drive, enum meta__drive_stat
 	z->wear_least_zones = 0;
 }
 
-/* Adds the live blocks and pages in the zones of one drive, and in their folds. */
-static void add_live(const struct meta *m, uint32_t drive, uint64_t *blocks, uint64_t *pages)
+/* Does what is in the zone move because of these drives?  While fewer drives take zones than a
+ * block has copies, a group may still have as many as a new one would: meta_groups.c (2). */
+static bool moves(const struct meta *m, uint32_t first, uint64_t drives)
+{
+	const uint64_t of = meta__drives_of(m, first);
+
+	ASSERT(of & drives);
+	if (m->zones->geo.state[__builtin_ctzll(of & drives)] != DRIVE_LOST ||
+	    meta__in_fold(meta__zone_at(m, first)))
+		return true;
+	return meta__drives_read(m, of) < meta__width(m);
+}
+
+/* Adds the live blocks and pages in the zones of one of these drives, and in their folds; of a
+ * group or fold with several of them on the first only. */
+static void add_live(const struct meta *m, uint32_t drive, uint64_t drives, uint64_t *blocks,
+		     uint64_t *pages)
 {
 	const struct meta__zones *z = m->zones;
 
-	ASSERT(drive < z->geo.ndrives);
+	ASSERT(drive < z->geo.ndrives && drives >> drive & 1);
 	for (uint32_t i = 0; i < z->geo.zone_count[drive]; i++) {
 		const uint32_t first = meta__pair_first(m, z->geo.zone_base[drive] + i);
 		const struct meta__zone *at = &z->zone[first];
 
+		if (at->kind != META__ZONE_DATA && at->kind != META__ZONE_PAGE)
+			continue;
+		if ((uint32_t)__builtin_ctzll(meta__drives_of(m, first) & drives) != drive ||
+		    !moves(m, first, drives))
+			continue;
 		if (at->kind == META__ZONE_DATA)
 			*blocks += meta__in_fold(at) ? meta__fold_live(m, first) : at->live;
-		if (at->kind == META__ZONE_PAGE)
+		else
 			*pages += div_up(at->live, META_PAGE_BLOCKS);
 	}
 }
 
-/* Several may be lost; nothing lives on two of them (meta_needed.c). */
+/* Several may be lost. */
 void meta__zones_drain(struct meta *m, uint32_t drive)
 {
 	struct meta__zones *z = m->zones;
 	const uint8_t state = z->geo.state[drive];
-	uint64_t blocks = 0, pages = 0;
+	uint64_t blocks = 0, pages = 0, drives = 1ull << drive;
 
 	ASSERT(drive < z->geo.ndrives);
 	z->drain_zones = 0;
 	if (state == DRIVE_LOST && !meta__in_pairs(m))
 		return; /* no other drive has room for second copies: nothing moves */
-	for (uint32_t d = 0; d < z->geo.ndrives; d++)
-		if (d == drive || (state == DRIVE_LOST && z->geo.state[d] == DRIVE_LOST))
-			add_live(m, d, &blocks, &pages);
+	for (uint32_t d = 0; state == DRIVE_LOST && d < z->geo.ndrives; d++)
+		drives |= (uint64_t)(z->geo.state[d] == DRIVE_LOST) << d;
+	for (uint64_t left = drives; left; left &= left - 1)
+		add_live(m, (uint32_t)__builtin_ctzll(left), drives, &blocks, &pages);
 	z->drain_zones =
 		(uint32_t)(div_up(blocks, z->geo.zone_end - 1) + div_up(pages, z->geo.zone_pages));
 }
@@ -448,7 +484,8 @@ static void use_fold(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
 
 void meta__zone_use(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
 {
-	const uint32_t twin = meta__twin(m, zone);
+	uint32_t twin[META__TWINS_MAX];
+	const uint32_t twins = meta__group_others(m, zone, twin);
 
 	ASSERT(kind != META__ZONE_TWIN && kind != META__ZONE_PARITY);
 	if (meta__in_fold(meta__zone_at(m, zone))) {
@@ -456,8 +493,8 @@ void meta__zone_use(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
 		return;
 	}
 	use(m, zone, kind);
-	if (twin != META__ZONE_NONE)
-		use(m, twin, META__ZONE_TWIN);
+	for (uint32_t i = 0; i < twins; i++)
+		use(m, twin[i], META__ZONE_TWIN);
 }
 
 void meta__zone_coming(struct meta *m, uint32_t zone, bool more)
@@ -530,13 +567,17 @@ void meta__zone_settle(struct meta *m, uint32_t zone)
 
 void meta__zone_untwin(struct meta *m, uint32_t first)
 {
-	const uint32_t twin = meta__unpair(m, first);
-	struct meta__zone *at = meta__zone_at(m, twin);
+	uint32_t twin[META__TWINS_MAX];
+	const uint32_t twins = meta__group_end(m, first, twin);
 
-	ASSERT(meta__in_fold(meta__zone_at(m, first))); /* meta_fold.c (1) */
-	ASSERT(at->state == ZONE_CLOSED && at->kind == META__ZONE_TWIN);
-	at->bare = true; /* meta_fold.c (3) */
-	settle_one(m, twin);
+	ASSERT(twins > 0 && meta__in_fold(meta__zone_at(m, first))); /* meta_fold.c (1) */
+	for (uint32_t i = 0; i < twins; i++) {
+		struct meta__zone *at = meta__zone_at(m, twin[i]);
+
+		ASSERT(at->state == ZONE_CLOSED && at->kind == META__ZONE_TWIN);
+		at->bare = true; /* meta_fold.c (3) */
+		settle_one(m, twin[i]);
+	}
 }
 
 void meta__zone_close(struct meta *m, uint32_t zone)
@@ -649,15 +690,13 @@ static void write_head(struct meta *m, struct meta__zone_io *io)
 	meta__io_want(m, &io->x);
 }
 
-/* One zone, of a pair or alone; there is an idle I/O. */
-static void open_one(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
+/* One zone, of the group of this first one or alone; there is an idle I/O. */
+static void open_one(struct meta *m, uint32_t first, uint32_t zone, enum meta__zone_kind kind)
 {
 	struct meta__zones *z = m->zones;
 	struct meta__zone *at = meta__zone_at(m, zone);
 	struct meta__zone_io *io = meta__zone_io_idle(z);
-	struct meta__zone_seen head = {
-		.zone = zone, .kind = kind, .epoch = m->epoch, .twin = at->twin, .pair = at->pair
-	};
+	struct meta__zone_seen head = { .zone = zone, .kind = kind, .epoch = m->epoch };
 
 	ASSERT(io);
 	ASSERT(meta__drive_takes(m, drive_of(m, zone))); /* (7) */
@@ -665,6 +704,7 @@ static void open_one(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
 	at->state = ZONE_OPENING;
 	if (at->incarnation == z->wear_least && z->wear_least_zones)
 		z->wear_least_zones--;
+	meta__group_head(m, first, &head);
 	head.incarnation = ++at->incarnation;
 	z->wear_most = max_u64(z->wear_most, at->incarnation);
 	if (kind == META__ZONE_LOG) {
@@ -683,32 +723,34 @@ static void open_one(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
 	write_head(m, io);
 }
 
+/* For data a group is as wide as it can be now; pages take what is left. */
 bool meta__zone_open(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
 {
 	struct meta__zones *z = m->zones;
-	const bool pairs =
-		(kind == META__ZONE_PAGE || kind == META__ZONE_DATA) && meta__in_pairs(m);
-	const uint32_t twin = pairs ? meta__zone_pick_twin(m, zone) : META__ZONE_NONE;
+	const bool grouped = kind == META__ZONE_PAGE || kind == META__ZONE_DATA;
+	const uint32_t width = grouped ? meta__width(m) : 1;
+	uint32_t of[META_COPIES_MAX] = { zone }, count = 1;
 
-	if (meta__zone_ios_idle(z) < 1 + (uint32_t)(twin != META__ZONE_NONE))
+	if (unlikely(width > 1))
+		count += meta__zone_pick_twins(m, zone, width - 1, of + 1);
+	if (meta__zone_ios_idle(z) < count)
 		return false;
-	if (pairs && twin == META__ZONE_NONE && kind == META__ZONE_DATA)
+	if (count < width && kind == META__ZONE_DATA)
 		return false;
-	meta__zone_at(m, zone)->heads = 1;
-	if (twin != META__ZONE_NONE) {
-		meta__zone_at(m, zone)->heads = 2;
-		meta__pair(m, zone, twin, z->pair_last + 1);
-		open_one(m, twin, META__ZONE_TWIN);
-	}
-	open_one(m, zone, kind);
+	meta__zone_at(m, zone)->heads = count;
+	if (count > 1)
+		meta__group_make(m, of, count, z->pair_last + 1);
+	for (uint32_t i = 1; i < count; i++)
+		open_one(m, zone, of[i], META__ZONE_TWIN);
+	open_one(m, zone, zone, kind);
 	return true;
 }
 
-/* The header of a zone is durable, or its drive is dead.  With the last of a pair's it is ready. */
+/* The header of a zone is durable, or its drive is dead.  With the last one a group is ready. */
 static void opened(struct meta *m, uint32_t zone)
 {
 	struct meta__zone *at = meta__zone_at(m, zone);
-	const uint32_t first = at->kind == META__ZONE_TWIN ? meta__twin(m, zone) : zone;
+	const uint32_t first = meta__pair_first(m, zone);
 
 	ASSERT(at->state == ZONE_OPENING);
 	if (at->kind == META__ZONE_TWIN) {

@@ -115,8 +115,8 @@ void meta__zone_turn(struct meta *m)
 		list_del(&at->link);
 		meta__zone_freed(m, (uint32_t)(at - z->zone));
 	}
-	if (unlikely(z->lone > 0) && meta__in_pairs(m) && meta__pairs_free(m) > 0)
-		meta__supply_shut(m, META_DRIVES_MAX); /* opened alone when no pair was free */
+	if (unlikely(z->lone > 0) && meta__lone_now(m) > 0 && meta__groups_free(m) > 0)
+		meta__supply_shut(m, META_DRIVES_MAX); /* narrow, as no wider group was free */
 	meta__supply_turn(m);
 }
 

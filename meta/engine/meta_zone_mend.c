@@ -34,10 +34,9 @@ struct meta__zone_seen meta__zone_head(const struct meta *m, uint32_t zone)
 	struct meta__zone_seen head = { .zone = zone,
 					.kind = (enum meta__zone_kind)at->kind,
 					.incarnation = at->incarnation,
-					.epoch = m->epoch,
-					.twin = at->twin,
-					.pair = at->pair };
+					.epoch = m->epoch };
 
+	meta__group_head(m, meta__pair_first(m, zone), &head);
 	if (at->kind == META__ZONE_TWIN && !at->twin)
 		head.kind = META__ZONE_FREE; /* a fold has freed it: soon it is */
 	if (at->parity)

@@ -64,38 +64,62 @@ uint32_t meta__zone_pick(const struct meta *m)
 	return meta__zone_pick_but(m, 0);
 }
 
-/* Returns the drive with at least half of all zones that are free, or will be when lone ones have
- * moved; META_DRIVES_MAX if no drive has that many. */
-static uint32_t largest_share(const struct meta *m)
+/* Returns the drives, by bits, that must give a zone to each group of so many: each has so large a
+ * part of the zones that are free, or will be when lone groups have moved, that the others have not
+ * enough to go with them.  For pairs that is a drive with at least half of all. */
+static uint64_t must_give(const struct meta *m, uint32_t width)
 {
 	const struct meta__zones *z = m->zones;
-	uint64_t sum = 0, most = 0;
-	uint32_t best = META_DRIVES_MAX;
+	uint64_t zones[META_DRIVES_MAX] = { 0 }, sum = 0, drives = 0;
 
 	for (uint32_t d = 0; d < z->geo.ndrives; d++) {
-		const uint64_t zones = (uint64_t)z->free_count[d] + z->lone_on[d];
-
-		if (!meta__drive_takes(m, d))
-			continue;
-		sum += zones;
-		if (zones <= most)
-			continue;
-		most = zones;
-		best = d;
+		zones[d] = meta__drive_takes(m, d) ? (uint64_t)z->free_count[d] + z->lone_on[d] : 0;
+		sum += zones[d];
 	}
-	ASSERT(most <= sum);
-	return 2 * most >= sum ? best : META_DRIVES_MAX;
+	for (; width > 1; width--) {
+		uint32_t best = 0;
+
+		for (uint32_t d = 1; d < z->geo.ndrives; d++)
+			best = zones[d] > zones[best] ? d : best;
+		ASSERT(zones[best] <= sum);
+		if (zones[best] * width < sum || zones[best] == 0)
+			break;
+		drives |= 1ull << best;
+		sum -= zones[best];
+		zones[best] = 0;
+	}
+	return drives;
 }
 
-/* A pair without that drive would leave zones there that find no twin: meta_pair.c (6). */
-uint32_t meta__zone_pick_twin(const struct meta *m, uint32_t zone)
+/* A group without such a drive would leave zones there that find no others: meta_groups.c (1). */
+static uint32_t pick_twin(const struct meta *m, uint64_t but, uint64_t must)
 {
-	const uint32_t on = drive_of(m, zone), large = largest_share(m);
+	for (must &= ~but; must; must &= must - 1) {
+		const uint32_t d = (uint32_t)__builtin_ctzll(must);
 
-	ASSERT(m->copies > 1);
-	if (large < META_DRIVES_MAX && large != on && m->zones->free_count[large] > 0)
-		return meta__zone_next(m, large);
-	return meta__zone_pick_but(m, 1ull << on);
+		ASSERT(meta__drive_takes(m, d)); /* meta_zone.c (7) */
+		if (m->zones->free_count[d] > 0)
+			return meta__zone_next(m, d);
+	}
+	return meta__zone_pick_but(m, but);
+}
+
+uint32_t meta__zone_pick_twins(const struct meta *m, uint32_t zone, uint32_t most, uint32_t *twin)
+{
+	const uint64_t must = must_give(m, most + 1);
+	uint64_t drives = 1ull << drive_of(m, zone);
+	uint32_t count = 0, at;
+
+	ASSERT(m->copies > 1 && most < m->copies);
+	while (count < most && (at = pick_twin(m, drives, must)) != META__ZONE_NONE) {
+		uint32_t i = count++;
+
+		for (; i > 0 && twin[i - 1] > at; i--)
+			twin[i] = twin[i - 1];
+		twin[i] = at;
+		drives |= 1ull << drive_of(m, at);
+	}
+	return count;
 }
 
 /* Finds the least again only when all least used zones have been used: once a round of all. */

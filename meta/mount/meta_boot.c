@@ -73,6 +73,7 @@ static void forget(struct meta__boot *b)
 	free(b->root_seen);
 	free(b->head_kind);
 	free(b->head_twin);
+	free(b->head_twin2);
 	free(b->head_pair);
 	free(b->fold);
 	free(b->span);
@@ -80,6 +81,7 @@ static void forget(struct meta__boot *b)
 	b->root_seen = NULL;
 	b->head_kind = NULL;
 	b->head_twin = NULL;
+	b->head_twin2 = NULL;
 	b->head_pair = NULL;
 	b->fold = NULL;
 	b->fold_count = b->fold_max = 0;
@@ -372,10 +374,11 @@ static int supers_done(struct meta *m)
 	b->root_seen = calloc(m->nshards, sizeof(*b->root_seen));
 	b->head_kind = calloc(b->geo.nzones, 1);
 	b->head_twin = calloc(b->geo.nzones, sizeof(*b->head_twin));
+	b->head_twin2 = calloc(b->geo.nzones, sizeof(*b->head_twin2));
 	b->head_pair = calloc(b->geo.nzones, sizeof(*b->head_pair));
 	b->span = calloc(b->geo.nzones, sizeof(*b->span));
-	if (!b->root_seen || !b->head_kind || !b->head_twin || !b->head_pair || !b->span ||
-	    meta__zones_setup(m, &b->geo) != 0)
+	if (!b->root_seen || !b->head_kind || !b->head_twin || !b->head_twin2 || !b->head_pair ||
+	    !b->span || meta__zones_setup(m, &b->geo) != 0)
 		return meta__boot_fail(m, -ENOMEM, "no memory for %u zones", b->geo.nzones);
 	ASSERT(m->nshards > 0);
 	ASSERT(b->geo.ndrives == m->conf.ndrives);

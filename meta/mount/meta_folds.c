@@ -103,12 +103,10 @@ static bool is_newer(const struct meta *m, uint32_t zone, uint64_t number)
 
 static void leave_older(struct meta *m, uint32_t zone)
 {
-	const uint32_t first = meta__twin(m, zone);
+	uint32_t other[META__TWINS_MAX];
 
-	ASSERT(first != zone);
 	ASSERT(!m->zones->counted); /* (1) */
-	if (first != META__ZONE_NONE)
-		(void)meta__unpair(m, zone);
+	(void)meta__group_end(m, zone, other);
 	ASSERT(!meta__in_fold(meta__zone_at(m, zone))); /* (1) */
 }
 

@@ -137,6 +137,7 @@ static int zone_take(struct meta *m, uint32_t zone, const struct meta__io *x)
 	}
 	b->head_kind[zone] = (uint8_t)seen.kind;
 	b->head_twin[zone] = seen.twin;
+	b->head_twin2[zone] = seen.twin2;
 	b->head_pair[zone] = seen.pair;
 	if (meta__geo_zone_roots(&b->geo, zone) && seen.kind != META__ZONE_ROOT)
 		return meta__boot_fail(m, -EUCLEAN,
@@ -448,19 +449,18 @@ static struct meta__zone_seen head_of(struct meta *m, uint32_t zone)
 {
 	struct meta__zone *at = meta__zone_at(m, zone);
 	const bool lives = at->state == ZONE_CLOSED && at->kind != META__ZONE_LOG;
+	struct meta__zone_seen head = { .zone = zone, .kind = META__ZONE_FREE, .epoch = m->epoch };
 
 	ASSERT(at->head_lost);
 	ASSERT(at->state != ZONE_OPENING);
 	if (!meta__in_fold(at))
 		at->incarnation = incarnation_of(m); /* else: meta_folds.c (3) */
-	return (struct meta__zone_seen){
-		.zone = zone,
-		.kind = lives ? (enum meta__zone_kind)at->kind : META__ZONE_FREE,
-		.incarnation = at->incarnation,
-		.epoch = m->epoch,
-		.twin = lives ? at->twin : 0,
-		.pair = lives ? at->pair : 0,
-	};
+	head.incarnation = at->incarnation;
+	if (!lives)
+		return head;
+	head.kind = (enum meta__zone_kind)at->kind;
+	meta__group_head(m, meta__pair_first(m, zone), &head);
+	return head;
 }
 
 /* One that cannot be written is left as it is, and if nothing lives in its zone, that is not used.

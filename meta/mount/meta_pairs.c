@@ -1,29 +1,40 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Mount finds the pairs of zones by their headers.
+ * Mount finds the groups of zones (meta_pair.c) by their headers.
  *
  *   header of zone 3: first, twin 8, pair 41      header of zone 8: twin of 3, pair 41
  *
- *   both are whole       a pair if they name each other, and the same number
- *   one cannot be read   a pair by the other one; if several twins claim a first zone, the one
- *                        with the highest number
+ *   all are whole        a group if all say the same: its zones, and its number
+ *   some cannot be read  a group if all others do; of several that claim a zone the one with the
+ *                        highest number
  *
- *  (1) Pairs are found before any tree is read, since a page may be readable in its twin only.
- *      When all trees are counted, and the zones that the log names are held, the empty pairs are
+ *  (1) Groups are found before any tree is read, since a page may be readable in its twin only.
+ *      When all trees are counted, and the zones that the log names are held, the empty groups are
  *      dissolved: before any zone is opened.
  *  (2) A twin of an earlier life names a first zone that does not name it back, or has a lower
  *      number than the twin of today [test_meta_pair:twin_of_an_earlier_life_is_not_read].
- *      A zone whose header cannot be read is what its last pair says
- *      [test_meta_pair_moves:zone_of_a_lost_drive_is_what_its_last_pair_says].
+ *      A zone whose header cannot be read is what its last group says
+ *      [test_meta_pair_moves:zone_of_a_lost_drive_is_what_its_last_pair_says].  A group that gives
+ *      way to a later one leaves its other zones that cannot be read as unknown as they were.
  *  (3) A zone with roots has no twin, though it may have had one in an earlier life
  *      [test_meta_pair_moves:roots_where_a_pair_was_have_no_twin].
- *  (4) A missing drive is not lost if it has the only copy of a block: it served alone once, and
- *      other drives were added since.  Only the operator can say that it will never come back
+ *  (4) Missing drives are not lost if they have all copies of a block: they served alone once, and
+ *      other drives were added since.  Only the operator can say that they will never come back
  *      [test_meta_pair_moves:drive_with_the_only_copy_is_not_lost_at_a_mount].
  */
 #include "meta/engine/meta_pair.h"
 
+#include "base/num.h"
+
 #include <errno.h>
+#include <string.h>
+
+/* The group of a zone, as its header says. */
+struct claim {
+	uint32_t zone[META_COPIES_MAX]; /* the first one, and its twins, which ascend; else 0 */
+	uint32_t count;                 /* 0: it is in none */
+	uint64_t number;
+};
 
 /* Neither copy of its header can be read, or its drive is lost. */
 static bool is_unknown(const struct meta *m, uint32_t zone)
@@ -41,55 +52,94 @@ static bool may_be_first(const struct meta__boot *b, uint32_t zone)
 	return b->head_kind[zone] == META__ZONE_PAGE || b->head_kind[zone] == META__ZONE_DATA;
 }
 
-static bool on_two_drives(const struct meta *m, uint32_t a, uint32_t b)
+/* The header of the zone can be read. */
+static struct claim claim_of(const struct meta__boot *b, uint32_t zone)
 {
-	const struct meta__geo *g = &m->boot->geo;
+	const uint32_t one = b->head_twin[zone] - 1, two = b->head_twin2[zone] - 1;
+	const uint32_t known = b->head_twin2[zone] ? 3 : 2;
+	struct claim c = { .number = b->head_pair[zone] };
 
-	ASSERT(a < g->nzones && b < g->nzones);
-	return META_BADDR_DRIVE(meta__geo_zone_baddr(g, a)) !=
-	       META_BADDR_DRIVE(meta__geo_zone_baddr(g, b));
+	ASSERT(zone < b->geo.nzones);
+	if (b->head_twin[zone] == 0 || c.number == 0 || one >= b->geo.nzones ||
+	    (known > 2 && two >= b->geo.nzones))
+		return c;
+	c.zone[0] = one;
+	c.zone[1] = zone;
+	if (may_be_first(b, zone))
+		c = (struct claim){ .number = c.number, .zone = { zone, one } };
+	else if (b->head_kind[zone] != META__ZONE_TWIN)
+		return c;
+	if (known > 2) {
+		c.zone[2] = max_u32(c.zone[1], two);
+		c.zone[1] = min_u32(c.zone[1], two);
+	}
+	c.count = known;
+	return c;
 }
 
-/* Is the zone `twin` that of `first`, by what can be read of the two? */
-static bool is_pair(const struct meta *m, uint32_t first, uint32_t twin)
+/* Does the header of this zone, if it can be read, say the same? */
+static bool agrees(const struct meta *m, const struct claim *c, uint32_t zone)
 {
-	const struct meta__boot *b = m->boot;
-	const bool by_first = may_be_first(b, first) && b->head_twin[first] == twin + 1;
-	const bool by_twin =
-		b->head_kind[twin] == META__ZONE_TWIN && b->head_twin[twin] == first + 1;
+	const struct claim other = claim_of(m->boot, zone);
 
-	ASSERT(first < b->geo.nzones && twin < b->geo.nzones);
-	if (!on_two_drives(m, first, twin))
+	ASSERT(c->count > 1 && c->number > 0);
+	ASSERT(zone < m->boot->geo.nzones);
+	return is_unknown(m, zone) || (other.number == c->number && other.count == c->count &&
+				       memcmp(other.zone, c->zone, sizeof(other.zone)) == 0);
+}
+
+/* On different drives, without roots (3), and as all headers that can be read say (2). */
+static bool is_group(const struct meta *m, const struct claim *c)
+{
+	const struct meta__geo *g = &m->boot->geo;
+	uint64_t drives = 0;
+
+	ASSERT(c->count <= META_COPIES_MAX);
+	ASSERT(!m->zones->counted); /* (1) */
+	if (c->count == 0 || c->count > m->copies)
 		return false;
-	if (meta__geo_zone_roots(&b->geo, first) || meta__geo_zone_roots(&b->geo, twin))
-		return false; /* (3) */
-	if (is_unknown(m, first))
-		return by_twin && !is_unknown(m, twin);
-	if (is_unknown(m, twin))
-		return by_first;
-	return by_first && by_twin && b->head_pair[first] == b->head_pair[twin];
+	for (uint32_t i = 0; i < c->count; i++) {
+		const uint32_t d = META_BADDR_DRIVE(meta__geo_zone_baddr(g, c->zone[i]));
+
+		if (drives >> d & 1 || meta__geo_zone_roots(g, c->zone[i]) ||
+		    !agrees(m, c, c->zone[i]))
+			return false;
+		drives |= 1ull << d;
+	}
+	return true;
 }
 
 /* (2) */
-static void take(struct meta *m, uint32_t first, uint32_t twin, uint64_t pair)
+static void forget(struct meta *m, uint32_t zone)
+{
+	uint32_t other[META__TWINS_MAX];
+	const uint32_t count = meta__group_end(m, zone, other);
+
+	ASSERT(!m->zones->counted); /* (1) */
+	for (uint32_t i = 0; i < count; i++)
+		if (is_unknown(m, other[i]))
+			m->boot->head_kind[other[i]] = HEAD_LOST;
+}
+
+/* (2) */
+static void take(struct meta *m, const struct claim *c)
 {
 	struct meta__boot *b = m->boot;
-	const uint32_t other = meta__twin(m, first), owner = meta__twin(m, twin);
 
-	ASSERT(pair > 0);
-	if (other != META__ZONE_NONE && meta__zone_at(m, first)->pair > pair)
-		return;
-	if (owner != META__ZONE_NONE && meta__zone_at(m, twin)->pair > pair)
-		return;
-	if (other != META__ZONE_NONE)
-		(void)meta__unpair(m, first);
-	if (owner != META__ZONE_NONE && owner != first)
-		(void)meta__unpair(m, owner);
-	meta__pair(m, first, twin, pair);
-	if (is_unknown(m, first) && b->head_kind[first] == META__ZONE_TWIN)
-		b->head_kind[first] = HEAD_LOST; /* it was that in an earlier life */
-	if (is_unknown(m, twin))
-		b->head_kind[twin] = META__ZONE_TWIN;
+	ASSERT(c->count > 1 && c->count <= m->copies);
+	ASSERT(!m->zones->counted); /* (1) */
+	for (uint32_t i = 0; i < c->count; i++)
+		if (meta__twin(m, c->zone[i]) != META__ZONE_NONE &&
+		    meta__zone_at(m, c->zone[i])->pair >= c->number)
+			return;
+	for (uint32_t i = 0; i < c->count; i++)
+		forget(m, c->zone[i]);
+	meta__group_make(m, c->zone, c->count, c->number);
+	if (is_unknown(m, c->zone[0]) && b->head_kind[c->zone[0]] == META__ZONE_TWIN)
+		b->head_kind[c->zone[0]] = HEAD_LOST; /* it was that in an earlier life */
+	for (uint32_t i = 1; i < c->count; i++)
+		if (is_unknown(m, c->zone[i]))
+			b->head_kind[c->zone[i]] = META__ZONE_TWIN;
 }
 
 void meta__pairs_find(struct meta *m)
@@ -98,16 +148,11 @@ void meta__pairs_find(struct meta *m)
 
 	ASSERT(m->copies > 1 && !m->zones->counted);
 	for (uint32_t i = 0; i < b->geo.nzones; i++) {
-		const uint32_t to = b->head_twin[i] - 1;
+		const struct claim c = claim_of(b, i);
 
 		m->zones->pair_last = max_u64(m->zones->pair_last, b->head_pair[i]);
-		if (is_unknown(m, i) || b->head_twin[i] == 0 || to >= b->geo.nzones || to == i ||
-		    b->head_pair[i] == 0)
-			continue;
-		if (may_be_first(b, i) && is_pair(m, i, to))
-			take(m, i, to, b->head_pair[i]);
-		else if (b->head_kind[i] == META__ZONE_TWIN && is_pair(m, to, i))
-			take(m, to, i, b->head_pair[i]);
+		if (!is_unknown(m, i) && is_group(m, &c))
+			take(m, &c);
 	}
 }
 
@@ -115,17 +160,37 @@ void meta__pairs_settle(struct meta *m)
 {
 	ASSERT(!m->zones->counted); /* (1) */
 	for (uint32_t i = 0; i < m->zones->geo.nzones; i++) {
-		const uint32_t twin = meta__twin(m, i);
+		uint32_t other[META__TWINS_MAX];
 
-		if (twin == META__ZONE_NONE || meta__zone_at(m, i)->state != ZONE_FREE)
+		if (meta__twin(m, i) == META__ZONE_NONE || meta__zone_at(m, i)->state != ZONE_FREE)
 			continue;
-		ASSERT(meta__zone_at(m, twin)->state == ZONE_FREE);
 		ASSERT(meta__zone_at(m, i)->live == 0); /* (1) */
-		(void)meta__unpair(m, i);
+		for (uint32_t k = meta__group_end(m, i, other); k-- > 0;)
+			ASSERT(meta__zone_at(m, other[k])->state == ZONE_FREE);
 	}
 }
 
-/* (4) Before anything is written. */
+/* Returns a drive that this mount makes lost if all drives of the group are lost then;
+ * META_DRIVES_MAX: one of them is not, or all were lost before. */
+static uint32_t misses(const struct meta *m, uint32_t zone)
+{
+	const struct meta__boot *b = m->boot;
+	uint32_t drive = META_DRIVES_MAX;
+
+	ASSERT(m->copies > 1 && b->log_judged);
+	for (uint64_t left = meta__drives_of(m, zone); left; left &= left - 1) {
+		const uint32_t d = (uint32_t)__builtin_ctzll(left);
+
+		ASSERT(d < b->geo.ndrives);
+		if (b->super.drive_state[d] != DRIVE_LOST)
+			return META_DRIVES_MAX;
+		if (b->top.drive_state[d] != DRIVE_LOST)
+			drive = d;
+	}
+	return drive;
+}
+
+/* (4) Before anything is written.  Groups that lack no zone have more than can be missing. */
 int meta__pairs_judge(struct meta *m)
 {
 	const struct meta__boot *b = m->boot;
@@ -136,11 +201,12 @@ int meta__pairs_judge(struct meta *m)
 		return 0;
 	for (uint32_t i = 0; i < b->geo.nzones; i++) {
 		const struct meta__zone *at = meta__zone_at(m, i);
-		const uint32_t d = META_BADDR_DRIVE(meta__geo_zone_baddr(&b->geo, i));
+		uint32_t d;
 
-		ASSERT(d < b->geo.ndrives);
-		if (!at->lone || (at->live == 0 && at->pending == 0) ||
-		    b->super.drive_state[d] != DRIVE_LOST || b->top.drive_state[d] == DRIVE_LOST)
+		if (!at->lone || (at->live == 0 && at->pending == 0))
+			continue;
+		d = misses(m, i);
+		if (d == META_DRIVES_MAX)
 			continue;
 		return meta__boot_fail(m, -ENODEV,
 				       "drive %u%s%s is missing, and has the only copy of some "

@@ -242,7 +242,7 @@ int meta_fold(struct meta *m, uint32_t zones)
 		return -EROFS;
 	if (b->adding || m->stopping || !m->mounted)
 		return -EBUSY;
-	if (zones < META__FOLD_MIN || zones > META_FOLD_MAX)
+	if (zones < META__FOLD_MIN || zones > META_FOLD_MAX || m->copies > 2)
 		return -EINVAL;
 	if (m->fold == zones)
 		return -EALREADY;

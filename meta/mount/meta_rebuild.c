@@ -26,7 +26,7 @@ void meta_rebuild_what(const struct meta *m, struct meta_rebuild *out)
 		out->what = META_REBUILD_COPIES;
 }
 
-/* Adds a pair, or a single zone, whose content must move. */
+/* Adds a group whose content must move. */
 static void add(struct meta_rebuild *out, const struct meta__zone *at)
 {
 	if (at->kind != META__ZONE_DATA && at->kind != META__ZONE_PAGE)
@@ -37,11 +37,16 @@ static void add(struct meta_rebuild *out, const struct meta__zone *at)
 	ASSERT(out->kept_blocks <= out->left_blocks);
 }
 
-/* ... or all zones of a fold. */
-static void add_zone(const struct meta *m, struct meta_rebuild *out, uint32_t zone)
+/* ... or all zones of a fold; once, with the first of these drives. */
+static void add_zone(const struct meta *m, struct meta_rebuild *out, uint32_t zone, uint64_t drives)
 {
 	uint32_t member[META_FOLD_MAX] = { meta__pair_first(m, zone) }, count = 1;
+	const uint64_t of = meta__drives_of(m, member[0]) & drives;
 
+	ASSERT(of);
+	if (META_BADDR_DRIVE(meta__geo_zone_baddr(&m->zones->geo, zone)) !=
+	    (uint32_t)__builtin_ctzll(of))
+		return;
 	if (meta__in_fold(meta__zone_at(m, zone)))
 		count = meta__fold_members(m, zone, member);
 	ASSERT(count <= META_FOLD_MAX);
@@ -49,35 +54,55 @@ static void add_zone(const struct meta *m, struct meta_rebuild *out, uint32_t zo
 		add(out, meta__zone_at(m, member[i]));
 }
 
-/* Does what is on it move: the drive itself, or another one that is lost, too? */
-static bool is_of(const struct meta *m, const struct meta_rebuild *out, uint32_t drive)
+/* Returns the drives of which the content moves: one, or all that are lost. */
+static uint64_t drives_of(const struct meta *m, const struct meta_rebuild *out)
 {
-	ASSERT(drive < m->zones->geo.ndrives);
+	uint64_t drives = out->drive < META_DRIVES_MAX ? 1ull << out->drive : 0;
+
 	ASSERT(out->what != META_REBUILD_NONE);
-	if (drive == out->drive)
-		return true;
-	return out->what == META_REBUILD_LOST &&
-	       (m->losing >> drive & 1 || m->zones->geo.state[drive] == DRIVE_LOST);
+	ASSERT(out->drive < META_DRIVES_MAX || out->what == META_REBUILD_COPIES);
+	if (out->what != META_REBUILD_LOST)
+		return drives;
+	for (uint32_t d = 0; d < m->zones->geo.ndrives; d++)
+		drives |= (uint64_t)(m->zones->geo.state[d] == DRIVE_LOST) << d;
+	return drives | m->losing;
 }
 
-/* Zones of the drives, and those that were opened without a twin elsewhere. */
+/* Zones of the drives, and groups elsewhere that lack some. */
 static void add_zones(const struct meta *m, struct meta_rebuild *out)
 {
 	const struct meta__zones *z = m->zones;
 	const struct meta__geo *g = &z->geo;
+	const uint64_t drives = drives_of(m, out);
 
-	ASSERT(out->what != META_REBUILD_NONE);
+	ASSERT(out->left_blocks == 0);
+	ASSERT(!drives || out->what != META_REBUILD_COPIES);
 	for (uint32_t d = 0; d < g->ndrives; d++) {
 		const uint32_t first = g->zone_base[d], end = first + g->zone_count[d];
-		const bool all = is_of(m, out, d);
+		const bool all = drives >> d & 1;
 
 		ASSERT(end <= g->nzones);
 		for (uint32_t i = first; (all || z->lone > 0) && i < end; i++)
 			if (all)
-				add_zone(m, out, i);
-			else if (z->zone[i].lone)
+				add_zone(m, out, i, drives);
+			else if (z->zone[i].lone && !(meta__drives_of(m, i) & drives))
 				add(out, &z->zone[i]);
 	}
+}
+
+/* Has some group fewer copies that can be read than new ones get? */
+static bool any_moves(const struct meta *m)
+{
+	const struct meta__zones *z = m->zones;
+	const uint32_t width = meta__width(m);
+	bool moves = false;
+
+	ASSERT(width >= 1 && width <= META_COPIES_MAX);
+	ASSERT(m->mounted && m->copies > 1);
+	for (uint32_t i = 0; width > 1 && !moves && i < z->geo.nzones; i++)
+		if (z->zone[i].live > 0)
+			moves = meta__drives_read(m, meta__drives_of(m, i)) < width;
+	return moves;
 }
 
 void meta_rebuild_count(const struct meta *m, struct meta_rebuild *out)
@@ -86,7 +111,7 @@ void meta_rebuild_count(const struct meta *m, struct meta_rebuild *out)
 	if (out->what == META_REBUILD_NONE)
 		return;
 	add_zones(m, out);
-	out->alone = out->what != META_REBUILD_DRAIN && !meta__in_pairs(m);
+	out->alone = out->what != META_REBUILD_DRAIN && meta__width(m) < m->copies && !any_moves(m);
 	if (!out->alone) {
 		out->short_blocks = min_u64(meta__room_short(m, true), out->left_blocks);
 		out->tight_blocks = min_u64(meta__room_short(m, false), out->left_blocks);

@@ -88,7 +88,8 @@ void meta__walk_start(struct meta *m, struct meta__walk *w, uint32_t shard)
 	w->depth = 0;
 	w->err = 0;
 	w->started = false;
-	w->reading = w->fresh = w->again = false;
+	w->reading = w->fresh = false;
+	w->again = 0;
 	if (s->height == 0)
 		return;
 	w->at[0] = (struct meta__walk_level){
@@ -127,16 +128,15 @@ static bool keys_inside(const void *page, const struct meta__walk_level *l)
 	       (!l->has_high || meta__key_cmp(&last, &l->high) < 0);
 }
 
-/* Reads a page that is damaged or unreadable again, from its second copy.  Returns false if there
- * is no second copy, or if it was read already. */
+/* Reads a page that is damaged or unreadable again, from its next copy.  Returns false if there is
+ * none that was not read already. */
 static bool from_twin(struct meta *m, struct meta__walk *w)
 {
 	ASSERT(!w->reading);
 	ASSERT(!w->fresh);
-	if (m->copies < 2 || w->again || w->x.turned)
+	if (w->x.turned + 1u >= m->copies || w->again + 1u >= m->copies)
 		return false;
-	w->again = true;
-	w->x.prefers_twin = true;
+	w->x.skips = ++w->again;
 	(void)read_page(m, w);
 	return true;
 }
@@ -158,7 +158,7 @@ static enum meta__walk_event look(struct meta *m, struct meta__walk *w)
 	why = meta__page_check(page, &want); /* (1) */
 	if (why && from_twin(m, w))
 		return WALK_WAIT;
-	w->again = false;
+	w->again = 0;
 	if (why)
 		return bad(w, -EUCLEAN, l->baddr, why);
 	l->count = meta__page_count(page);

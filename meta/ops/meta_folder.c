@@ -389,7 +389,7 @@ static void send(struct meta *m, enum meta_io_op op, uint32_t zone, void *buf)
 	x->io.buf = buf;
 	x->io.status = 0;
 	x->io.lost = false;
-	x->turned = false;
+	x->turned = 0;
 	meta__io_want(m, x);
 }
 

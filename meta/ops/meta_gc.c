@@ -40,7 +40,7 @@
  *  (7) All live data on a drive that is being drained is moved, however little is dead; in turn
  *      with other collection.  No operation that waits for room waits for that: it wins none
  *      [test_meta_drain:store_moves_from_its_only_drive_to_another_and_on].
- *  (8) A block that gets its second copy takes two places and frees one.  So second
+ *  (8) A block that gets a further copy takes one place more than it frees.  So such
  *      copies leave the last zones to other collection, which wins more with them.  Other
  *      collection leaves a zone alone if moving its blocks would win nothing.  When only these
  *      zones are left, new data gives back the room ahead of it: meta_alloc.c (5)
@@ -348,12 +348,13 @@ bool meta__gc_drains(const struct meta *m)
 struct unit {
 	uint32_t zone[META_FOLD_MAX], count;
 	uint64_t live, closed;
-	uint64_t cost; /* places that its live blocks take elsewhere: a lone zone's two each (8) */
+	uint64_t cost; /* places that its live blocks take elsewhere: a lone group's more (8) */
 };
 
 static struct unit unit_of(const struct meta *m, uint32_t zone)
 {
 	struct unit u = { .zone = { zone }, .count = 1 };
+	uint32_t lone;
 
 	if (unlikely(meta__in_fold(meta__zone_at(m, zone))))
 		u.count = meta__fold_members(m, zone, u.zone);
@@ -362,8 +363,9 @@ static struct unit unit_of(const struct meta *m, uint32_t zone)
 		u.closed = max_u64(u.closed, meta__zone_at(m, u.zone[i])->closed);
 	}
 	u.cost = u.live;
-	if (meta__zone_at(m, zone)->lone && meta__in_pairs(m))
-		u.cost = min_u64(u.live * META_COPIES_MAX, a_zone(m));
+	lone = meta__zone_at(m, zone)->lone;
+	if (unlikely(lone) && lone < meta__width(m))
+		u.cost = min_u64(div_up(u.live * meta__width(m), lone), a_zone(m));
 	ASSERT(u.zone[0] == zone);
 	return u;
 }

@@ -41,8 +41,8 @@ struct meta__gc_move {
 	struct meta__gc_block block[META__GC_BLOCKS];
 	struct meta_run runs[META__GC_BLOCKS]; /* their new places */
 	uint32_t nruns;
-	bool failed; /* a write of it */
-	bool again;  /* it reads second copies, of blocks whose first is bad */
+	bool failed;   /* a write of it */
+	uint8_t again; /* which further copy it reads, of blocks whose others are bad */
 };
 
 struct meta__gc_found {

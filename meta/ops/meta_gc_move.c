@@ -150,7 +150,7 @@ static void looked(struct meta *m, struct meta__gc_move *v)
 	}
 	v->incarnation = meta__zone_at(m, v->zone)->incarnation;
 	v->stage = GC_READ;
-	v->again = false;
+	v->again = 0;
 	v->part = v->terms = 0;
 	if (m->gc->drains)
 		meta__pace_take(m, v->n);
@@ -332,20 +332,22 @@ static void judge(struct meta__gc_move *v)
 	}
 }
 
-/* In a store of two copies.  False: none is bad, or these are the second ones. */
+/* In a store of several copies.  False: none is bad, or these are the last ones. */
 static bool reads_again(struct meta *m, struct meta__gc_move *v)
 {
 	uint32_t ios = 0;
 
 	ASSERT(v->in_flight == 0);
-	for (uint32_t i = 0; m->copies > 1 && !v->again && i < v->n; i++) {
+	if (v->again + 1u >= m->copies)
+		return false;
+	v->again++;
+	for (uint32_t i = 0; i < v->n; i++) {
 		if (!v->block[i].bad || meta__in_fold(meta__zone_at(m, v->zone)))
 			continue;
 		v->block[i].bad = false;
-		v->io[ios].prefers_twin = true;
+		v->io[ios].skips = v->again;
 		send(m, v, &v->io[ios++], META_IO_READ, i, 1);
 	}
-	v->again = true;
 	return ios > 0;
 }
 

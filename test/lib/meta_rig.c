@@ -499,14 +499,15 @@ static void data_write(struct rig *r, struct meta_run run, uint64_t fill, uint32
 		       uint32_t *crcs)
 {
 	for (uint32_t i = 0; i < run.nblocks; i++) {
-		const uint64_t twin = meta_twin_of(meta_twins(r->m), run.baddr + i);
 		uint8_t block[4096];
+		uint64_t next;
 
 		fill_block(block, fill, first + i);
 		crcs[first + i] = crc32c(block, 4096);
-		block_write(r, run.baddr + i, block);
-		if (twin)
-			block_write(r, twin, block);
+		for (uint64_t at = run.baddr + i; at; at = next) {
+			next = meta_twin_of(meta_twins(r->m), at); /* before a drive is lost */
+			block_write(r, at, block);
+		}
 	}
 }
 
@@ -521,18 +522,18 @@ void rig_data(struct rig *r, const struct meta_run *runs, uint32_t nruns, uint64
 	}
 }
 
-static const uint8_t *data_at(const struct rig *r, uint64_t baddr)
+static const uint8_t *bytes_at(const struct rig *r, uint64_t baddr)
 {
-	const struct meta_twins *t = meta_twins(r->m);
-	const uint64_t twin = meta_twin_of(t, baddr);
-	uint32_t d = META_BADDR_DRIVE(baddr);
-
-	if (twin && (!meta_twins_has(t, d) || (r->dead | r->bad_reads) >> d & 1)) {
-		baddr = twin;
-		d = META_BADDR_DRIVE(twin);
-	}
+	const uint32_t d = META_BADDR_DRIVE(baddr);
 
 	return (r->under[d] ? r->under[d] : r->view[d]) + META_BADDR_BLOCK(baddr) * 4096;
+}
+
+static bool answers(const struct rig *r, uint64_t baddr)
+{
+	const uint32_t d = META_BADDR_DRIVE(baddr);
+
+	return meta_twins_has(meta_twins(r->m), d) && !((r->dead | r->bad_reads) >> d & 1);
 }
 
 /* The block of a fold, from its others; NULL: it is in none, or they cannot be read. */
@@ -552,23 +553,27 @@ static const uint8_t *data_of_fold(const struct rig *r, uint64_t baddr)
 	return count ? block : NULL;
 }
 
-/* ... of which the checksum is this, if one is: then that of the other copy, or of its fold. */
+/* The copy of which the checksum is this, if one is; of a fold the sum of its others; else the
+ * first that can be read. */
 static const uint8_t *data_of(const struct rig *r, uint64_t baddr, uint32_t crc)
 {
-	const uint8_t *p = data_at(r, baddr);
-	const uint64_t twin = meta_twin_of(meta_twins(r->m), baddr);
-	const uint32_t d = META_BADDR_DRIVE(baddr);
+	const uint8_t *any = NULL;
 
-	if (!twin && (crc32c(p, 4096) != crc || !meta_twins_has(meta_twins(r->m), d) ||
-		      (r->dead | r->bad_reads) >> d & 1)) {
+	for (uint64_t at = baddr; at; at = meta_twin_of(meta_twins(r->m), at)) {
+		const uint8_t *p = bytes_at(r, at);
+
+		if (!answers(r, at))
+			continue;
+		if (crc32c(p, 4096) == crc)
+			return p;
+		any = any ? any : p;
+	}
+	if (meta_twin_of(meta_twins(r->m), baddr) == 0) {
 		const uint8_t *sum = data_of_fold(r, baddr);
 
-		return sum ? sum : p;
+		any = sum ? sum : any;
 	}
-	if (crc32c(p, 4096) == crc || !twin ||
-	    !meta_twins_has(meta_twins(r->m), META_BADDR_DRIVE(twin)))
-		return p;
-	return r->view[META_BADDR_DRIVE(twin)] + META_BADDR_BLOCK(twin) * 4096;
+	return any ? any : bytes_at(r, baddr);
 }
 
 bool rig_is_data(struct rig *r, uint64_t baddr, uint64_t fill, uint32_t index, uint32_t crc)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* A store of two copies with some files, and what each of them holds.  Included by one test at a
- * time. */
+/* A store of two copies, or of STORE_COPIES, with some files, and what each of them holds.
+ * Included by one test at a time. */
 #ifndef TEST_META_PAIR_STORE_H
 #define TEST_META_PAIR_STORE_H
 
@@ -16,6 +16,9 @@
 
 #define DRIVE_BYTES (8u << 20)
 #define FILES       40u
+#ifndef STORE_COPIES
+#define STORE_COPIES 2u
+#endif
 
 static struct rig r;
 static uint64_t fill_of[FILES]; /* of each file; 0: it is not there */
@@ -29,7 +32,7 @@ static inline void store_of(uint64_t seed, uint32_t ndrives, const uint64_t *byt
 	memset(fill_of, 0, sizeof(fill_of));
 	memset(unsure, 0, sizeof(unsure));
 	fills = 0;
-	r.conf.copies = 2;
+	r.conf.copies = STORE_COPIES;
 	r.copied = true;
 	cr_assert_eq(rig_format(&r), 0, "%s", meta_error(r.m));
 }
