@@ -148,8 +148,9 @@ struct meta__zone_seen {
 	uint64_t incarnation, epoch, order, oldest_order, mark;
 	uint32_t twin, twin2; /* the others of its group, each + 1: meta__group_head(); 0: none */
 	uint64_t pair;
-	/* of parity: */
+	/* of parity; twin is the other zone of parity then: */
 	uint32_t members;
+	uint32_t role; /* 0: P, 1: Q */
 	uint32_t member[META_FOLD_MAX];
 	uint64_t member_incarnation[META_FOLD_MAX];
 };

@@ -24,6 +24,7 @@
 #define META__FEATURE_FOLDS    (1ull << 5) /* pairs are folded: zones of parity   */
 #define META__FEATURE_LOST     (1ull << 6) /* more than one drive is lost now     */
 #define META__FEATURE_THREE    (1ull << 7) /* zones have two twins, and roots a third copy */
+#define META__FEATURE_DOUBLE   (1ull << 8) /* folds have two zones of parity */
 #define META__ROOT_ZONES_MAX   32u         /* that a copy of the root area may lie in     */
 
 LAYOUT_BEGIN
@@ -110,12 +111,12 @@ struct meta_zone_disk {
 	le64 order;        /* log zones: 1, 2, 3 ... in an epoch        */
 	le64 oldest_order; /* log zones: older ones were not needed     */
 	le64 mark;         /* first zone of a drive: meta_mark.c        */
-	le32 twin;         /* of its group: the first other zone, + 1; 0: it has none */
+	le32 twin;         /* of its group, or of two zones of parity: the other one, + 1 */
 	le32 twin2;        /* ... and the second one */
 	le64 pair;         /* number of the group, or of the fold: meta_pair.c */
 	/* Zones of parity: meta_fold.c; else zeros. */
 	le32 members; /* 0: its fold is not made yet */
-	le32 reserved3;
+	le32 role;    /* 0: P, 1: Q */
 	struct {
 		le32 zone;
 		le32 reserved;

@@ -25,7 +25,7 @@
 #define META__FEATURES                                                                             \
 	(META__FEATURE_DRIVES | META__FEATURE_DRAIN | META__FEATURE_SPREAD |                       \
 	 META__FEATURE_COPIES | META__FEATURE_CONVERTS | META__FEATURE_FOLDS |                     \
-	 META__FEATURE_LOST | META__FEATURE_THREE)
+	 META__FEATURE_LOST | META__FEATURE_THREE | META__FEATURE_DOUBLE)
 
 /* ---- superblock ------------------------------------------------------------ */
 
@@ -98,7 +98,8 @@ void meta__super_build(const struct meta__super *s, void *block)
 				    (s->converts ? META__FEATURE_CONVERTS : 0) |
 				    (s->fold ? META__FEATURE_FOLDS : 0) |
 				    (lost_count(s) > 1 ? META__FEATURE_LOST : 0) |
-				    (s->copies > 2 ? META__FEATURE_THREE : 0)),
+				    (s->copies > 2 ? META__FEATURE_THREE : 0) |
+				    (s->copies > 2 && s->fold ? META__FEATURE_DOUBLE : 0)),
 		.set = le64_of(s->set),
 	};
 
@@ -125,6 +126,8 @@ void meta__super_build(const struct meta__super *s, void *block)
 		memcpy(d.incompat_name[6], "lost drives", 11);
 	if (s->copies > 2)
 		memcpy(d.incompat_name[7], "three copies", 12);
+	if (s->copies > 2 && s->fold)
+		memcpy(d.incompat_name[8], "double parity", 13);
 	memcpy(d.drive_state, s->drive_state, sizeof(d.drive_state));
 	roots_build(s, &d);
 	for (uint32_t i = 0; i < s->ndrives; i++) {
@@ -328,6 +331,8 @@ int meta__super_parse(const void *block, struct meta__super *out, char why[128])
 	roots_parse(&d, out);
 	(void)snprintf(why, 128, "superblock makes no sense");
 	if (!(le64_get(d.incompat) & META__FEATURE_THREE) != (out->copies < 3))
+		return -EUCLEAN;
+	if (!(le64_get(d.incompat) & META__FEATURE_DOUBLE) != (out->copies < 3 || !out->fold))
 		return -EUCLEAN;
 	if (le64_get(d.incompat) & META__FEATURE_CONVERTS && !out->converts)
 		return -EUCLEAN; /* the field without the bit: an older program wrote it */
@@ -557,9 +562,11 @@ void meta__zone_build(const struct meta__zone_seen *z, const uint8_t uuid[16], v
 		.twin2 = le32_of(z->twin2),
 		.pair = le64_of(z->pair),
 		.members = le32_of(z->members),
+		.role = le32_of(z->role),
 	};
 
 	ASSERT(z->members <= META_FOLD_MAX);
+	ASSERT(z->role == 0 || z->members);
 	for (uint32_t i = 0; i < z->members; i++) {
 		d.member[i].zone = le32_of(z->member[i]);
 		d.member[i].incarnation = le64_of(z->member_incarnation[i]);
@@ -580,6 +587,18 @@ static bool is_group(const struct meta__zone_seen *z)
 		return true;
 	return z->twin > 0 && z->twin != z->twin2 &&
 	       (z->kind == META__ZONE_TWIN || z->twin < z->twin2);
+}
+
+/* Can what the header of a zone of parity says be true? */
+static bool is_parity(const struct meta__zone_seen *z)
+{
+	if (z->members == 0)
+		return true;
+	if (z->members > META_FOLD_MAX || z->members < META__FOLD_MIN ||
+	    z->kind != META__ZONE_PARITY || z->pair == 0)
+		return false;
+	return z->role <= 1 && z->twin2 == 0 && z->twin != z->zone + 1 &&
+	       (z->role == 0 || z->twin > 0); /* Q is never alone */
 }
 
 int meta__zone_parse(const void *block, const uint8_t uuid[16], uint32_t zone,
@@ -608,8 +627,8 @@ int meta__zone_parse(const void *block, const uint8_t uuid[16], uint32_t zone,
 		.pair = le64_get(d.pair),
 		.members = le32_get(d.members),
 	};
-	if (out->members && (out->members > META_FOLD_MAX || out->members < META__FOLD_MIN ||
-			     out->kind != META__ZONE_PARITY || out->pair == 0))
+	out->role = out->members ? le32_get(d.role) : 0;
+	if (!is_parity(out))
 		return -EUCLEAN;
 	for (uint32_t i = 0; i < out->members; i++) {
 		out->member[i] = le32_get(d.member[i].zone);

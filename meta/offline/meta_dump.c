@@ -136,15 +136,25 @@ static const struct field root_fields[] = {
 };
 
 static const struct field zone_fields[] = {
-	FIELD(meta_zone_disk, magic),        FIELD(meta_zone_disk, crc),
-	FIELD(meta_zone_disk, uuid),         FIELD(meta_zone_disk, zone),
-	FIELD(meta_zone_disk, kind),         FIELD(meta_zone_disk, incarnation),
-	FIELD(meta_zone_disk, epoch),        FIELD(meta_zone_disk, stream),
-	FIELD(meta_zone_disk, reserved),     FIELD(meta_zone_disk, order),
-	FIELD(meta_zone_disk, oldest_order), FIELD(meta_zone_disk, mark),
-	FIELD(meta_zone_disk, twin),         FIELD(meta_zone_disk, twin2),
-	FIELD(meta_zone_disk, pair),         FIELD(meta_zone_disk, members),
-	FIELD(meta_zone_disk, member),       { NULL, 0, 0 },
+	FIELD(meta_zone_disk, magic),
+	FIELD(meta_zone_disk, crc),
+	FIELD(meta_zone_disk, uuid),
+	FIELD(meta_zone_disk, zone),
+	FIELD(meta_zone_disk, kind),
+	FIELD(meta_zone_disk, incarnation),
+	FIELD(meta_zone_disk, epoch),
+	FIELD(meta_zone_disk, stream),
+	FIELD(meta_zone_disk, reserved),
+	FIELD(meta_zone_disk, order),
+	FIELD(meta_zone_disk, oldest_order),
+	FIELD(meta_zone_disk, mark),
+	FIELD(meta_zone_disk, twin),
+	FIELD(meta_zone_disk, twin2),
+	FIELD(meta_zone_disk, pair),
+	FIELD(meta_zone_disk, members),
+	FIELD(meta_zone_disk, role),
+	FIELD(meta_zone_disk, member),
+	{ NULL, 0, 0 },
 };
 
 /* Names of the fields in which two copies differ; what no field has is "byte N". */

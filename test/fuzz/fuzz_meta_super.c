@@ -83,6 +83,7 @@ static void use_zone(void)
 	if (z.members > 0) {
 		ASSERT(z.kind == META__ZONE_PARITY && z.pair > 0);
 		ASSERT(z.members >= META__FOLD_MIN && z.members <= META_FOLD_MAX);
+		ASSERT(z.twin2 == 0 && z.role <= (z.twin > 0));
 	}
 }
 
