@@ -19,7 +19,7 @@
 #define META__LOG_KEEP_BLOCKS 2u          /* of a zone, for empty blocks   */
 #define META__LOG_BUFS        8u
 #define META__FOLD_MIN        2u /* data zones: of one, it would be a pair */
-#define META__LOG_COPIES      2u /* of each block, if there are enough drives */
+#define META__LOG_COPIES      3u /* of each block, at most: meta__log_copies_max() */
 #define META__LOG_ZONES_MAX   (META__LOG_BYTES_MAX / META__ZONE_BYTES_MIN + 1)
 #define META__BOOT_BLOCKS     64u
 #define META__WALK_HEIGHT_MAX 12u
@@ -470,6 +470,19 @@ void meta__log_start(struct meta *m, uint64_t base);
 bool meta__log_ready(const struct meta *m);
 /* Returns the number of zones by order, of which each may have two, including the next one. */
 uint32_t meta__log_zones(const struct meta *m);
+/* Returns the copies of a block of the log if there are as many drives: two, or as many as a block
+ * of data has. */
+static inline uint32_t meta__log_copies_max(const struct meta *m)
+{
+	return m->copies > 2 ? META__LOG_COPIES : 2;
+}
+
+/* ... on the drives that serve now. */
+static inline uint32_t meta__log_copies_now(const struct meta *m)
+{
+	return min_u32(meta__log_copies_max(m), max_u32(1, m->zones->geo.drives_serving));
+}
+
 /* Boot: roots written now record that the log of this epoch must be replayed on them; all of it up
  * to seq is in the trees, and durable. */
 void meta__log_replaying(struct meta *m, uint64_t epoch, uint64_t base, uint64_t seq);
@@ -722,7 +735,15 @@ bool meta__supers_mended(const struct meta *m);
 
 /* ---- meta_drain.c: drives to be emptied, and then gone ------------------------------------ */
 
-uint32_t meta__drain_drive(const struct meta *m);             /* META_DRIVES_MAX: none */
+uint32_t meta__drain_drive(const struct meta *m); /* META_DRIVES_MAX: none */
+/* Returns the drives, by bits, that roots must leave: that one, and all that are lost, but for those
+ * that keep them for ever. */
+uint64_t meta__drives_leave(const struct meta *m);
+/* meta_roots_move.c: does a copy of the roots have to move; that is done, step by step; zones that were
+ * taken for it are given back. */
+bool meta__roots_must_move(const struct meta *m);
+void meta__roots_turn(struct meta *m);
+void meta__roots_drop(struct meta *m);
 bool meta__drain_empty(const struct meta *m, uint32_t drive); /* all that was there has left */
 bool meta__drain_ends(const struct meta *m);                  /* ... and soon it is gone      */
 void meta__drain_turn(struct meta *m);
@@ -733,7 +754,7 @@ void meta__drain_begun(struct meta *m); /* that set counts now */
 void meta__next_set(struct meta *m);    /* boot->next: as it is now, with the next number */
 /* meta_protect.c: the store has two copies of all.  True: that is being written. */
 bool meta__protect_turn(struct meta *m);
-bool meta__log_in_pairs(const struct meta *m); /* each of its zones has a copy */
+bool meta__log_is_copied(const struct meta *m); /* each of its zones has its copies */
 /* meta_gc.c, meta_collect.c: live data there is being moved, or will be in the next turns. */
 bool meta__drain_moves(const struct meta *m);
 bool meta__gc_drains(const struct meta *m);

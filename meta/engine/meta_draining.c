@@ -25,6 +25,17 @@ uint32_t meta__drain_drive(const struct meta *m)
 	return stays < META_DRIVES_MAX ? stays : drains;
 }
 
+uint64_t meta__drives_leave(const struct meta *m)
+{
+	const struct meta__geo *g = &m->zones->geo;
+	const uint32_t drains = meta__drain_drive(m);
+	uint64_t drives = drains < META_DRIVES_MAX ? 1ull << drains : 0;
+
+	for (uint32_t d = 0; unlikely(drives) && d < g->ndrives; d++)
+		drives |= (uint64_t)(g->state[d] == DRIVE_LOST && !keeps_roots(g, d)) << d;
+	return drives;
+}
+
 /* Returns true if the drive is draining and empty: then a failed write to it harms nothing. */
 bool meta__drain_empty(const struct meta *m, uint32_t drive)
 {

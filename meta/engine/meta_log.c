@@ -21,27 +21,28 @@
  *      however full the log is, two checkpoints can still record their trims.
  *  (6) A zone of a drive that is being drained is left as soon as there is another, whether it is
  *      being filled or the one ahead [test_meta_drain:store_that_is_used_meanwhile_loses_nothing].
- *  (7) With two drives a block is on both, the same bytes in zones of the same order: it
- *      is durable when both are.  So no block of a log is lost with one bad place.  In a
- *      store that is nearly full one copy must do [test_meta_copies:each_block_is_on_both_drives];
- *      not if it has two copies of each block, and two drives have room [test_meta_full_log].
- *  (8) A zone without a second copy is left as soon as a pair is ahead, or a zone that was
- *      taken when there was one drive: at most two zones are given up half used when a second
- *      drive is added.  Never for a single zone that was taken for lack of room
+ *  (7) With two drives a block is on both, and on three in a store of three copies: the same bytes
+ *      in zones of the same order.  It is durable when all are.  So no block of a log is lost with
+ *      one bad place.  In a store of one copy that is nearly full one must do
+ *      [test_meta_copies:each_block_is_on_both_drives]; in others each drive that has room has a
+ *      copy, until there are enough [test_meta_full_log].
+ *  (8) A zone with fewer copies than drives could have is left as soon as one with more is ahead,
+ *      or one that was taken when fewer drives served: at most two zones are given up half used
+ *      when a drive is added.  Never for a zone that has few for lack of room
  *      [test_meta_drives:log_is_soon_on_both].
  *  (9) While shards are lent, room is reserved for all changes of borrowers that may be in
  *      transit: a checkpoint waits for them, so they must never wait for one
  *      [test_meta_lend:a_checkpoint_finds_all_at_home_and_lends_again].
- * (10) If a drive is dead for good, a block is durable when its other copy is.  The log does not
+ * (10) If a drive is dead for good, a block is durable when its other copies are.  The log does not
  *      wait for that drive's flush, since its data is lost anyway: an operation whose data was not
  *      flushed there ends with -EIO.  So the fate of each gathered record is decided, even if the
  *      store can make no more changes [test_meta_dead:log_goes_on_with_one_copy_and_says_so].
  * (11) In a store of two copies no block is written while the loss of a drive is not recorded: its
  *      records may name data that the drive missed, and a mount would replay them though the drive
  *      is back [test_meta_pair_moves:cut_before_a_loss_is_recorded_leaves_two_copies].
- * (12) In a store of two copies a zone that is ahead without a second copy is given back when there
- *      is room for both, and one that converts has not converted before: else the log would go on
- *      in it when a drive may be lost
+ * (12) In a store of two or three copies a zone that is ahead with fewer is given back when there is
+ *      room for all, and one that converts has not converted before: else the log would go on in it
+ *      when a drive may be lost
  *      [test_meta_protect:zone_that_the_log_takes_next_has_its_copy_at_the_end].
  */
 #include "meta/engine/meta_fresh.h"
@@ -192,15 +193,26 @@ static void give_copies(struct meta *m, const uint32_t zone[META__LOG_COPIES])
 	}
 }
 
+/* Returns true if there is a zone for one more copy. */
+static bool more_fit(const struct meta *m, const uint32_t zone[META__LOG_COPIES])
+{
+	uint64_t drives = 0;
+
+	for (uint32_t i = 0; i < meta__log_copies(zone); i++)
+		drives |= 1ull << META_BADDR_DRIVE(meta__geo_zone_baddr(&m->zones->geo, zone[i]));
+	ASSERT(drives);
+	return meta__zone_pick_but(m, drives) != META__ZONE_NONE;
+}
+
 /* (12) */
-static void leave_single(struct meta *m)
+static void leave_thin(struct meta *m)
 {
 	struct meta__log *l = m->log;
 
 	if (likely(m->copies < 2 || !has_ahead(l) ||
-		   meta__log_copies(l->ahead) == META__LOG_COPIES) ||
+		   meta__log_copies(l->ahead) == meta__log_copies_max(m)) ||
 	    !meta__in_pairs(m) || meta__groups_free(m) <= meta__zones_of_reserve(m) + 1 ||
-	    meta__lend_log_bytes(m) > 0) /* (9) */
+	    !more_fit(m, l->ahead) || meta__lend_log_bytes(m) > 0) /* (9) */
 		return;
 	give_copies(m, l->ahead);
 	meta__log_no_copies(l->ahead);
@@ -212,7 +224,7 @@ static bool zone_ahead(struct meta *m)
 	struct meta__log *l = m->log;
 	int err;
 
-	leave_single(m);
+	leave_thin(m);
 	if (has_ahead(l) || l->zones_count + 1 > m->zones->geo.log_zones_max)
 		return false;
 	m->zones->log_oldest = l->zones_count ? l->zones[0].order : m->zones->log_order + 1;
@@ -238,12 +250,11 @@ static bool serves(const struct meta *m, const uint32_t zone[META__LOG_COPIES])
 static bool wants_copies(const struct meta *m, const uint32_t now[META__LOG_COPIES])
 {
 	const struct meta__log *l = m->log;
+	const uint32_t copies = meta__log_copies_now(m);
 
-	if (meta__log_copies(now) == META__LOG_COPIES ||
-	    m->zones->geo.drives_serving < META__LOG_COPIES)
+	if (meta__log_copies(now) >= copies)
 		return false;
-	return meta__log_copies(l->ahead) > meta__log_copies(now) ||
-	       l->ahead_drives < META__LOG_COPIES;
+	return meta__log_copies(l->ahead) > meta__log_copies(now) || l->ahead_drives < copies;
 }
 
 static struct log_zone *zone_now(const struct meta__log *l)
@@ -666,7 +677,7 @@ static wk_cold void log_failed(struct meta *m, const struct meta__io *x)
 	meta__fail(m);
 }
 
-/* (10): the drive is dead, and the other copy is written, or may yet be. */
+/* (10): the drive is dead, and another copy is written, or may yet be. */
 static bool does_without(struct meta *m, const struct log_block *b, const struct meta__io *x)
 {
 	if (x->io.op == META_IO_WRITE && b->written == 0 && b->writing <= 1)

@@ -17,15 +17,17 @@ uint64_t meta__log_blocks(const struct meta *m)
 	return m->log->blocks_written;
 }
 
-/* Whether one of the copies is on a drive that is dead. */
-static bool on_dead(const struct meta *m, const uint32_t zone[META__LOG_COPIES])
+/* Returns how many of the copies are on drives that are not dead; at least 1. */
+static uint32_t copies_left(const struct meta *m, const uint32_t zone[META__LOG_COPIES])
 {
-	bool dead = false;
+	uint32_t left = 0;
 
 	for (uint32_t i = 0; i < meta__log_copies(zone); i++)
-		dead |= m->dead >> META_BADDR_DRIVE(meta__geo_zone_baddr(&m->zones->geo, zone[i])) &
-			1;
-	return dead;
+		left += !(m->dead >>
+				  META_BADDR_DRIVE(meta__geo_zone_baddr(&m->zones->geo, zone[i])) &
+			  1);
+	ASSERT(left <= META__LOG_COPIES);
+	return max_u32(left, 1);
 }
 
 void meta__log_stat(const struct meta *m, struct meta_statfs *out)
@@ -34,5 +36,5 @@ void meta__log_stat(const struct meta *m, struct meta_statfs *out)
 	const struct log_zone *now = l->zones_count ? &l->zones[l->zones_count - 1] : NULL;
 
 	out->log_blocks = l->blocks_written;
-	out->log_copies = now && !on_dead(m, now->zone) ? meta__log_copies(now->zone) : 1;
+	out->log_copies = now ? copies_left(m, now->zone) : 1;
 }

@@ -52,10 +52,7 @@ uint64_t meta__ahead_max(const struct meta *m)
 /* Returns the groups that the log may take, and those that it has: (4). */
 static uint32_t log_groups_max(const struct meta *m)
 {
-	const struct meta__geo *g = &m->zones->geo;
-	const uint32_t copies = g->drives_serving < META__LOG_COPIES ? 1 : META__LOG_COPIES;
-
-	return meta__groups_of(m, g->log_zones_max * copies);
+	return meta__groups_of(m, m->zones->geo.log_zones_max * meta__log_copies_now(m));
 }
 
 static uint32_t log_groups(const struct meta *m)
@@ -200,7 +197,7 @@ uint64_t meta__pairs_short(const struct meta *m)
 	const uint64_t all = meta__pairs_total(m), a_zone = g->zone_end - 1;
 	const uint64_t dirty = min_u64(z->dirty_pages_max, 2 * z->live_pages + 16);
 	const uint64_t pages = max_u64(dirty, z->page[0].want_min + z->page[1].want_min);
-	const uint64_t log = g->log_zones_max; /* META__LOG_COPIES are a pair */
+	const uint64_t log = g->log_zones_max; /* two copies are a pair */
 	uint64_t need = meta__spare_of(all, meta__pairs_kept(m)) + g->root_zones;
 
 	ASSERT(z->counted && m->copies == 1);
@@ -231,7 +228,7 @@ uint64_t meta__room_short(const struct meta *m, bool packed)
 	struct meta__geo geo;
 
 	ASSERT(a_zone > 0 && z->geo.zone_pages > 0);
-	meta__geo_of(&geo, &m->boot->super); /* the log will be bound by that: meta_drain.c (8) */
+	meta__geo_of(&geo, &m->boot->super); /* the log will be bound by that: meta_drain.c (7) */
 	if (packed)
 		need += min_u32(log_groups_max(m), meta__groups_of(m, 2 * geo.log_zones_max)) +
 			div_up(z->live_pages, z->geo.zone_pages) +

@@ -159,29 +159,31 @@ uint32_t meta__zone_ios_idle(const struct meta__zones *z)
 	return idle;
 }
 
-/* In a store of two copies a drive may be lost at any time, so its log has two (meta_log.c (7)); a
- * pair leaves pages hardly fewer groups than a single zone.  Else zones that pages need are no
- * second copies, nor are those that a mount may need, which has the old log beside the new one. */
+/* In a store of two or three copies drives may be lost at any time, so its log has as many
+ * (meta_log.c (7)); a group leaves pages hardly fewer groups than a single zone.  Else zones that
+ * pages need are no second copies, nor are those that a mount may need, which has the old log beside
+ * the new one. */
 static bool log_doubles(const struct meta *m)
 {
 	if (meta__in_pairs(m))
 		return true;
-	return meta__groups_free(m) >
-	       meta__zones_of_reserve(m) + (m->mounted ? 0 : 2 * META__LOG_COPIES);
+	return meta__groups_free(m) > meta__zones_of_reserve(m) + (m->mounted ? 0 : 4);
 }
 
 /* All headers at once. */
 static int log_open(struct meta *m)
 {
 	const struct meta__zones *z = m->zones;
+	const uint32_t copies = meta__log_copies_max(m);
 	uint32_t zone = meta__zone_pick(m);
 	uint64_t drives = 0;
 
+	ASSERT(copies > 1 && copies <= META__LOG_COPIES);
 	if (zone == META__ZONE_NONE)
 		return z->deallocating ? -EAGAIN : -ENOSPC;
-	if (meta__zone_ios_idle(z) < META__LOG_COPIES)
+	if (meta__zone_ios_idle(z) < copies)
 		return -EAGAIN;
-	for (uint32_t i = 0; i < META__LOG_COPIES && zone != META__ZONE_NONE; i++) {
+	for (uint32_t i = 0; i < copies && zone != META__ZONE_NONE; i++) {
 		if (i > 0 && !log_doubles(m))
 			break;
 		ASSERT(meta__zone_open(m, zone, META__ZONE_LOG));

@@ -10,7 +10,7 @@
  *   data                     collection, a round of its zones (meta_gc.c)  its zones are free
  *   pages                    being made dirty (meta_collect.c)             ... behind checkpoints
  *   log                      the next block: another zone (meta_log.c)     ... behind checkpoints
- *   a copy of the roots      here: read, written to zones of others, named
+ *   a copy of the roots      being read, and written to zones of others (meta_roots_move.c)
  *
  * Each arrow is a new set of drives, written as for adding one (meta_drives.c), and takes effect
  * when both superblocks of all drives have it.
@@ -43,9 +43,7 @@
  *      [test_meta_drain:more_than_the_others_can_hold_is_refused].
  *  (6) Checkpoints are requested only while they win something: a drain that cannot continue (no
  *      room, unreadable blocks) stops, and tries again when something has changed.
- *  (7) Roots that wait for a checkpoint give way to a drive that is lost meanwhile, and begin again
- *      when that is recorded [test_meta_pair_moves:drive_is_lost_while_roots_wait_to_be_moved].
- *  (8) The log's limit is that of the drives that serve, as soon as the log is shorter; a drive is
+ *  (7) The log's limit is that of the drives that serve, as soon as the log is shorter; a drive is
  *      GONE after that.  A larger limit could reserve all zones of the drives that stay, and leave
  *      none for roots and files
  *      [test_meta_pair_moves:store_whose_large_drive_is_lost_is_bounded_by_what_stays].
@@ -75,7 +73,7 @@ void meta__next_set(struct meta *m)
 	ASSERT(b->next.set != b->super.set);
 }
 
-/* (8).  False: the log is still longer. */
+/* (7).  False: the log is still longer. */
 static bool log_is_bound(struct meta *m)
 {
 	struct meta__geo *g = &m->zones->geo, geo;
@@ -96,7 +94,7 @@ static bool log_is_bound(struct meta *m)
 static void take_away(struct meta *m, uint32_t drive)
 {
 	ASSERT(m->boot->super.drive_state[drive] == DRIVE_GONE);
-	ASSERT(m->boot->drain.log_bound); /* (8) */
+	ASSERT(m->boot->drain.log_bound); /* (7) */
 	ASSERT(drive < m->conf.ndrives);
 	m->conf.drive[drive] = (struct meta_drive_info){ 0 };
 	m->dead &= ~(1ull << drive);
@@ -355,284 +353,6 @@ int meta__plan_drive(struct meta *m, struct meta_op *op)
 	return err && err != -EBUSY ? err : META__NEEDS_ROOM;
 }
 
-/* ---- roots that move (3) ------------------------------------------------------------------- */
-
-static bool moves(const struct meta *m, uint32_t copy)
-{
-	ASSERT(copy < 2);
-	ASSERT(m->boot->drain.roots);
-	return m->boot->drain.moves[copy];
-}
-
-/* Some roots have both copies on one drive. */
-static bool share_drive(const struct meta__geo *g)
-{
-	bool shared = false;
-
-	ASSERT(g->root_zones > 0);
-	for (uint32_t i = 0; i < min_u32(g->root_zones, META__ROOT_ZONES_MAX); i++)
-		shared |= meta__geo_root_drive(g, 0, i) == meta__geo_root_drive(g, 1, i);
-	return shared;
-}
-
-static bool is_left(const struct meta *m, uint32_t copy, uint32_t drive)
-{
-	ASSERT(drive <= META_DRIVES_MAX);
-	return drive < META_DRIVES_MAX && meta__geo_roots_on(&m->zones->geo, copy, drive);
-}
-
-/* Must this copy of the roots go elsewhere: its drive leaves, or has the other copy, too? */
-static bool must_move(const struct meta *m, uint32_t copy, uint32_t drive)
-{
-	ASSERT(copy < 2);
-	if (is_left(m, copy, drive))
-		return true;
-	return copy == 1 && meta__in_pairs(m) && share_drive(&m->zones->geo);
-}
-
-static int roots_supers(struct meta *m)
-{
-	struct meta__boot *b = m->boot;
-	int err = meta__drives_write(m);
-
-	ASSERT(b->drain.roots);
-	ASSERT(!meta__ckpt_running(m)); /* (3) */
-	if (err != -EALREADY)
-		return err;
-	b->super = b->next;
-	meta__zones_root(m, &b->geo);
-	memset(b->drain.take, 0, sizeof(b->drain.take));
-	b->drain.taken = 0;
-	meta__ckpt_hold(m, false);
-	meta__drives_end(m, 0);
-	return 0;
-}
-
-/* Returns which of the two copies read is to be written: the newer whole one.  2: none. */
-static uint32_t newer(const struct meta *m, uint32_t i, uint32_t at)
-{
-	const struct meta__boot *b = m->boot;
-	struct meta__root_seen seen[2];
-	uint32_t best = 2;
-
-	ASSERT(2 * i + 1 < META__BOOT_BLOCKS);
-	ASSERT(at < 2 * m->nshards);
-	for (uint32_t k = 0; k < 2; k++) {
-		const struct meta_io *io = &b->io[2 * i + k].io;
-
-		if (io->status || meta__root_parse(io->buf, m->uuid, &seen[k]) != 0 ||
-		    !meta__root_belongs(&seen[k], at % m->nshards, at / m->nshards))
-			continue;
-		if (best == 2 || seen[k].version > seen[best].version)
-			best = k;
-	}
-	return best;
-}
-
-static int roots_put(struct meta *m)
-{
-	struct meta__boot *b = m->boot;
-	uint32_t from[META__BOOT_BLOCKS / 2];
-
-	ASSERT(!meta__ckpt_running(m)); /* (3) */
-	ASSERT(b->count <= META__BOOT_BLOCKS / 2);
-	for (uint32_t i = 0; i < b->count; i++) {
-		const uint32_t best = newer(m, i, b->at + i);
-
-		if (best == 2)
-			return meta__boot_fail(m, -EUCLEAN,
-					       "shard %u: both copies of a root are damaged: its "
-					       "drive keeps them",
-					       (b->at + i) % m->nshards);
-		from[i] = 2 * i + best;
-	}
-	for (uint32_t i = 0; i < b->count; i++) {
-		const uint32_t at = b->at + i;
-
-		meta__boot_io(m, META_IO_WRITE,
-			      meta__geo_root(&b->geo, b->step, at / m->nshards, at % m->nshards), 1,
-			      from[i]);
-	}
-	return 0;
-}
-
-/* step: copy; at: block of its area, of both slots. */
-static int roots_move(struct meta *m)
-{
-	struct meta__boot *b = m->boot;
-	const struct meta__geo *g = &m->zones->geo;
-
-	ASSERT(b->drain.roots);
-	ASSERT(b->step <= 2);
-	if (b->sent && !b->drain.writing) {
-		b->drain.writing = true;
-		return roots_put(m);
-	}
-	for (uint32_t i = 0; b->sent && i < b->count; i++)
-		if (b->io[i].io.status)
-			return meta__boot_fail(m, -EIO, "drive %u: a root cannot be written",
-					       b->io[i].io.drive);
-	b->at += b->sent ? b->count : 0;
-	b->drain.writing = false;
-	for (; b->step < 2 && (b->at == 2 * m->nshards || !moves(m, b->step)); b->step++)
-		b->at = 0;
-	if (b->step == 2) {
-		memcpy(b->next.root_zone, b->geo.root_zone, sizeof(b->next.root_zone));
-		meta__boot_next(m, roots_supers);
-		return 0;
-	}
-	b->count = min_u32(META__BOOT_BLOCKS / 2, 2 * m->nshards - b->at);
-	for (uint32_t i = 0; i < 2 * b->count; i++) {
-		const uint32_t at = b->at + i / 2, slot = at / m->nshards, shard = at % m->nshards;
-		uint64_t from = meta__geo_root(g, b->step ^ (i & 1), slot, shard);
-
-		if (!meta__drive_reads(m, META_BADDR_DRIVE(from)))
-			from = meta__geo_root(g, b->step ^ (i & 1) ^ 1, slot, shard);
-		meta__boot_io(m, META_IO_READ, from, 1, i);
-	}
-	return 0;
-}
-
-static int roots_wait(struct meta *m)
-{
-	ASSERT(m->boot->drain.roots);
-	if (m->losing) { /* that comes first: the checkpoint's log waits for it (7) */
-		meta__ckpt_hold(m, false);
-		meta__drives_end(m, 0);
-		return 0;
-	}
-	if (meta__ckpt_running(m))
-		return -EAGAIN;
-	meta__boot_next(m, roots_move);
-	return 0;
-}
-
-/* All zones are there. */
-static void roots_begin(struct meta *m, uint32_t drive)
-{
-	struct meta__boot *b = m->boot;
-
-	ASSERT(!b->adding);
-	meta__next_set(m);
-	b->geo = m->zones->geo;
-	for (uint32_t copy = 0; copy < 2; copy++) {
-		b->drain.moves[copy] = must_move(m, copy, drive);
-		if (b->drain.moves[copy])
-			memcpy(b->geo.root_zone[copy], b->drain.take[copy],
-			       sizeof(b->geo.root_zone[copy]));
-	}
-	b->drain.roots = true;
-	b->drain.writing = false;
-	b->write_from = 0;
-	b->write_both = false;
-	meta__ckpt_hold(m, true);
-	meta__drives_begin(m, NULL, roots_wait);
-}
-
-static uint32_t drive_of_take(const struct meta *m, uint32_t take)
-{
-	ASSERT(take > 0);
-	ASSERT(take <= m->zones->geo.nzones);
-	return META_BADDR_DRIVE(meta__geo_zone_baddr(&m->zones->geo, take - 1));
-}
-
-/* Picks a zone on another drive than the other copy of this piece.  If no such drive has a free
- * zone, but one soon answers a deallocate command (meta_deallocate.c), it picks none yet.
- * Otherwise it picks a zone on the other copy's drive, but only if this copy's drive leaves the
- * store. */
-static uint32_t zone_for_roots(const struct meta *m, uint32_t copy, uint32_t piece, uint32_t drive)
-{
-	const struct meta__zones *z = m->zones;
-	const uint32_t take = m->boot->drain.take[copy ^ 1][piece];
-	const uint32_t other =
-		take ? drive_of_take(m, take) : meta__geo_root_drive(&z->geo, copy ^ 1, piece);
-	const uint32_t passes = is_left(m, copy, drive) ? 2 : 1;
-	uint32_t best = META_DRIVES_MAX;
-
-	ASSERT(copy < 2);
-	for (uint32_t pass = 0; pass < passes && best == META_DRIVES_MAX; pass++) {
-		bool soon = false;
-
-		for (uint32_t d = 0; d < z->geo.ndrives; d++) {
-			if (!meta__drive_serves(m, d) || (!pass && d == other))
-				continue;
-			soon |= z->deallocation[d].zone != META__ZONE_NONE;
-			if (z->free_count[d] &&
-			    (best == META_DRIVES_MAX || z->free_count[d] > z->free_count[best]))
-				best = d;
-		}
-		if (best == META_DRIVES_MAX && soon)
-			return META__ZONE_NONE;
-	}
-	return best == META_DRIVES_MAX ? META__ZONE_NONE : meta__zone_next(m, best);
-}
-
-/* When its header is there. */
-static bool give_back(struct meta *m, uint32_t *take)
-{
-	ASSERT(*take > 0);
-	ASSERT(m->boot->drain.taken > 0);
-	if (meta__zone_at(m, *take - 1)->state != ZONE_CLOSED)
-		return false;
-	meta__zone_give_root(m, *take - 1);
-	*take = 0;
-	m->boot->drain.taken--;
-	return true;
-}
-
-/* A zone for each piece; their headers are under way.  True: all are durable. */
-static bool roots_take(struct meta *m, uint32_t copy, uint32_t drive)
-{
-	uint32_t *take = m->boot->drain.take[copy];
-	bool all = true;
-
-	ASSERT(copy < 2);
-	ASSERT(m->zones->geo.root_zones <= META__ROOT_ZONES_MAX);
-	for (uint32_t i = 0; i < m->zones->geo.root_zones; i++) {
-		if (take[i] && !meta__drive_serves(m, drive_of_take(m, take[i])))
-			give_back(m, &take[i]);
-		if (take[i] == 0 && meta__groups_free(m) > meta__zone_reserve(m, false)) {
-			const uint32_t zone = zone_for_roots(m, copy, i, drive);
-
-			if (zone == META__ZONE_NONE || !meta__zone_open(m, zone, META__ZONE_ROOT))
-				return false;
-			take[i] = zone + 1;
-			m->boot->drain.taken++;
-		}
-		all &= take[i] && meta__drive_serves(m, drive_of_take(m, take[i])) &&
-		       meta__zone_at(m, take[i] - 1)->state == ZONE_CLOSED;
-	}
-	return all;
-}
-
-/* Frees zones that were taken and are no longer needed.  True: all of them. */
-static bool roots_drop(struct meta *m, uint32_t copy)
-{
-	uint32_t *take = m->boot->drain.take[copy];
-	bool all = true;
-
-	ASSERT(copy < 2);
-	for (uint32_t i = 0; i < META__ROOT_ZONES_MAX; i++)
-		all &= !take[i] || give_back(m, &take[i]);
-	return all;
-}
-
-static void roots_leave(struct meta *m, uint32_t drive)
-{
-	const bool cannot = m->boot->drain.cannot ||
-			    m->zones->geo.root_zones > META__ROOT_ZONES_MAX; /* so they stay */
-	bool all = true;
-
-	ASSERT(drive == META_DRIVES_MAX || !meta__drive_serves(m, drive));
-	for (uint32_t copy = 0; copy < 2; copy++)
-		if (must_move(m, copy, drive) && !cannot)
-			all &= roots_take(m, copy, drive);
-		else
-			all &= roots_drop(m, copy);
-	if (all && !cannot)
-		roots_begin(m, drive);
-}
-
 /* ---- the rest ------------------------------------------------------------------------------ */
 
 /* Would a checkpoint let something of it go? */
@@ -644,7 +364,7 @@ static bool checkpoint_helps(const struct meta *m, uint32_t drive)
 	const uint32_t end = all ? z->geo.nzones : first + z->geo.zone_count[drive];
 
 	ASSERT(end <= z->geo.nzones);
-	if (all && m->converts && !meta__log_in_pairs(m))
+	if (all && m->converts && !meta__log_is_copied(m))
 		return true;
 	for (uint32_t i = first; i < end; i++) {
 		const uint32_t pair = meta__pair_first(m, i);
@@ -686,7 +406,7 @@ static void checkpoint(struct meta *m, uint32_t drive)
 	meta__ckpt_want(m);
 }
 
-/* (8) */
+/* (7) */
 static void trim_log(struct meta *m)
 {
 	ASSERT(!m->boot->drain.log_bound);
@@ -709,9 +429,8 @@ void meta__drain_turn(struct meta *m)
 	if (m->failed || m->stopping ||
 	    (d == META_DRIVES_MAX && !m->boot->drain.taken && m->copies < 2))
 		return;
-	if (!must_move(m, 0, d) && !must_move(m, 1, d)) {
-		(void)roots_drop(m, 0);
-		(void)roots_drop(m, 1);
+	if (!meta__roots_must_move(m)) {
+		meta__roots_drop(m);
 		if (d == META_DRIVES_MAX && meta__protect_turn(m))
 			return;
 		if (d == META_DRIVES_MAX && !meta__any_leaves(m) && !m->converts)
@@ -737,7 +456,7 @@ void meta__drain_turn(struct meta *m)
 	} else {
 		if (!log_is_bound(m))
 			trim_log(m);
-		roots_leave(m, d);
+		meta__roots_turn(m);
 		if (m->boot->adding)
 			return;
 	}

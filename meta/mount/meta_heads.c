@@ -20,13 +20,13 @@
  *      One copy is durable before the other is written.  So a power cut leaves the header as it
  *      was, or whole [test_meta_heads:cut_while_they_are_written_leaves_them_lost_or_whole].
  *  (4) The log leaves a zone only when it has no room for the largest record, when a drive is
- *      drained, or for a pair of zones.  If the two zones of a pair lie on two drives, one of their
- *      headers is whole, or both drives have lost zones
+ *      drained, or for zones on more drives.  The copies of a zone lie on different drives, so one
+ *      of their headers is whole, or all these drives have lost zones
  *      [test_meta_heads:any_zone_may_lose_both_while_the_log_counts].
  *  (5) No header of a missing drive is read.  Its zones are treated like those without a header,
- *      but the mount does not look for log in them and never uses them.  The log takes zones in
- *      pairs, on two drives, while zones are free; so if the other drives have free zones, no zone
- *      of the missing drive holds the only copy of the log
+ *      but the mount does not look for log in them and never uses them.  The log takes zones on two
+ *      drives, or on three in a store of three copies, while zones are free there; so if the other
+ *      drives have free zones, no zone of fewer missing drives holds the only copy of the log
  *      [test_meta_missing:any_drive_may_be_left_out_while_the_log_counts].
  */
 #include "meta/engine/meta_fold.h"
@@ -350,10 +350,22 @@ bool meta__heads_adopt(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
 /* ---- may the mount continue? --------------------------------------------------------------- */
 
 /* As meta_zone.c does. */
-static bool opens_pairs(const struct meta *m)
+static bool opens_copies(const struct meta *m)
 {
 	ASSERT(m->boot->log_judged);
-	return meta__groups_free(m) > meta__zones_of_reserve(m) + 2 * META__LOG_COPIES;
+	return meta__groups_free(m) > meta__zones_of_reserve(m) + 4;
+}
+
+/* Returns the drives that a zone of the log was on, if all of them had room: (5). */
+static uint32_t log_drives(const struct meta *m)
+{
+	const struct meta__super *s = &m->boot->top;
+	uint32_t served = 0;
+
+	ASSERT(s->ndrives > 0);
+	for (uint32_t d = 0; d < s->ndrives; d++)
+		served += s->drive_state[d] < DRIVE_GONE;
+	return min_u32(served, meta__log_copies_max(m));
 }
 
 /* (4) */
@@ -370,7 +382,7 @@ static bool log_is_here(const struct meta *m, uint32_t drives)
 		drains |= b->geo.state[d] == DRIVE_DRAINS;
 	if (drives < b->log_copies)
 		return true;
-	if (drives == 1 && b->lost_heads == 0 && opens_pairs(m)) /* (5) */
+	if (drives < log_drives(m) && b->lost_heads == 0 && opens_copies(m)) /* (5) */
 		return true;
 	return !drains && b->log_end + record + META__LOG_KEEP_BLOCKS <= b->geo.zone_end;
 }

@@ -294,15 +294,16 @@ struct meta_copies meta_copies(const struct meta *m)
 	return out;
 }
 
-bool meta__log_in_pairs(const struct meta *m)
+bool meta__log_is_copied(const struct meta *m)
 {
 	const struct meta__log *l = m->log;
+	const uint32_t copies = meta__log_copies_max(m);
 
 	ASSERT(l->zones_count <= m->zones->geo.log_zones_max);
-	if (l->ahead[0] != META__ZONE_NONE && meta__log_copies(l->ahead) < META__LOG_COPIES)
+	if (l->ahead[0] != META__ZONE_NONE && meta__log_copies(l->ahead) < copies)
 		return false; /* meta_log.c (12) */
 	for (uint32_t i = 0; i < l->zones_count; i++)
-		if (meta__log_copies(l->zones[i].zone) < META__LOG_COPIES)
+		if (meta__log_copies(l->zones[i].zone) < copies)
 			return false;
 	return true;
 }
@@ -311,7 +312,7 @@ bool meta__log_in_pairs(const struct meta *m)
 static bool has_converted(const struct meta *m)
 {
 	ASSERT(m->converts);
-	return m->zones->lone == 0 && all_serve(m) && meta__log_in_pairs(m);
+	return m->zones->lone == 0 && all_serve(m) && meta__log_is_copied(m);
 }
 
 bool meta__protect_turn(struct meta *m)

@@ -23,12 +23,12 @@
  *  (5) Each zone that a record names is held before the first page is written: the blocks that the
  *      record names are not in any tree yet
  *      [test_meta_power:store_is_what_was_acknowledged_after_every_cut].
- *  (6) Two zones may have the same order, on two drives: each block is in both, and either will do.
- *      Blocks are replayed in order of their sequences, whichever zone they are found in: a zone in
- *      which one is missing is read again when the other one has supplied it
+ *  (6) Two or three zones may have the same order, on as many drives: each block is in all, and any
+ *      will do.  Blocks are replayed in order of their sequences, whichever zone they are found in:
+ *      a zone in which one is missing is read again when another one has supplied it
  *      [test_meta_copies:each_may_lack_what_the_other_one_has].
  *  (7) A lost block was never written, or is damaged; a block that cannot be read for another
- *      reason may be whole, and readable tomorrow.  One of two copies may be such; else the mount
+ *      reason may be whole, and readable tomorrow.  All copies but one may be such; else the mount
  *      is refused [test_meta_copies:one_that_cannot_be_read_is_not_needed].
  */
 #include "meta/meta_store.h"
@@ -120,7 +120,7 @@ static struct group group_of(const struct meta__boot *b)
 	g.count = b->span_at - g.first + 1;
 	while (g.first + g.count < b->span_count && b->span[g.first + g.count].order == order)
 		g.count++;
-	ASSERT(g.count <= META__LOG_COPIES); /* (6) */
+	ASSERT(g.count <= META__LOG_COPIES); /* (6): is_too_many() */
 	for (uint32_t i = 0; i < g.count; i++)
 		g.last = max_u64(g.last, b->span[g.first + i].last_seq);
 	return g;
@@ -148,7 +148,7 @@ static void copies_judge(struct meta *m, const struct group *g)
 	b->group_first = max_u64(b->group_first, b->seq_next);
 }
 
-/* Chooses the next span during replay, until both copies of a zone are exhausted. */
+/* Chooses the next span during replay, until all copies of a zone are exhausted. */
 static uint32_t span_next(struct meta *m)
 {
 	struct meta__boot *b = m->boot;
@@ -466,15 +466,16 @@ static uint32_t drive_of(const struct meta__boot *b, uint32_t span)
 }
 
 /* Is it one copy too many of its zone, or on the drive of another one? */
-static bool is_too_many(const struct meta__boot *b, uint32_t i)
+static bool is_too_many(const struct meta *m, uint32_t i)
 {
+	const struct meta__boot *b = m->boot;
 	uint32_t copies = 1;
 
 	ASSERT(i < b->span_count);
 	for (uint32_t k = i; k > 0 && b->span[k - 1].order == b->span[i].order; k--, copies++)
 		if (drive_of(b, k - 1) == drive_of(b, i))
 			return true;
-	return copies > META__LOG_COPIES;
+	return copies > meta__log_copies_max(m);
 }
 
 /* By order, and without those that a newer one says are not needed. */
@@ -504,7 +505,7 @@ static int sort_spans(struct meta *m)
 	}
 	b->span_count = kept;
 	for (uint32_t i = 0; i < kept; i++) {
-		if (is_too_many(b, i))
+		if (is_too_many(m, i))
 			return meta__boot_fail(m, -EUCLEAN, "zones %u and %u: the same log zone",
 					       b->span[i].zone, b->span[i - 1].zone);
 		ASSERT(i == 0 || b->span[i - 1].order <= b->span[i].order);

@@ -19,7 +19,7 @@ static const char *at(const char *what, uint64_t i)
 static void look(void)
 {
 	looks++;
-	single += !meta__log_in_pairs(r.m);
+	single += !meta__log_is_copied(r.m);
 }
 
 /* As many files as fit, and then as many names. */

@@ -209,7 +209,9 @@ static void one_done(struct meta__io *x, int status)
 	meta_io_done(r.m, &x->io);
 }
 
-static struct meta__io *write_of[META__LOG_BUFS][META__LOG_COPIES];
+#define COPIES 2u /* of a block of this store's log */
+
+static struct meta__io *write_of[META__LOG_BUFS][COPIES];
 static uint32_t writes;
 
 /* The next I/O that the log wants, straight from the store.  A write is two, of the same bytes to
@@ -332,9 +334,9 @@ Test(meta_log_store, block_counts_when_all_before_it_are_durable)
 
 Test(meta_log_store, block_counts_when_both_copies_of_it_are_durable)
 {
-	for (uint32_t first = 0; first < META__LOG_COPIES; first++) {
+	for (uint32_t first = 0; first < COPIES; first++) {
 		const uint64_t seq = append(0);
-		struct meta__io *x[META__LOG_COPIES];
+		struct meta__io *x[COPIES];
 
 		meta__log_turn(r.m);
 		x[0] = one_io();
@@ -421,7 +423,7 @@ Test(meta_log_store, zones_come_back_only_when_a_durable_block_says_so)
 	uint32_t zones = 0;
 	struct meta__io *x;
 
-	while (r.m->zones->log_count < 4 * META__LOG_COPIES) {
+	while (r.m->zones->log_count < 4 * COPIES) {
 		(void)append(0);
 		meta__log_turn(r.m);
 		while (meta__log_durable(r.m) < meta__log_last(r.m))

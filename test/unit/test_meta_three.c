@@ -19,7 +19,7 @@ static uint32_t groups_of(uint32_t width)
 		const struct meta__zone *at = meta__zone_at(r.m, i);
 		uint64_t drives = 1ull << drive_of(i);
 
-		if (at->state == ZONE_FREE ||
+		if (at->state == ZONE_FREE || at->freed || /* once its header is written */
 		    (at->kind != META__ZONE_PAGE && at->kind != META__ZONE_DATA &&
 		     at->kind != META__ZONE_TWIN))
 			continue;
