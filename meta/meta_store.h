@@ -736,11 +736,11 @@ bool meta__supers_mended(const struct meta *m);
 /* ---- meta_drain.c: drives to be emptied, and then gone ------------------------------------ */
 
 uint32_t meta__drain_drive(const struct meta *m); /* META_DRIVES_MAX: none */
-/* Returns the drives, by bits, that roots must leave: that one, and all that are lost, but for those
- * that keep them for ever. */
+/* Returns the drives, by bits, that roots must leave: that one, and all that are lost, but for
+ * those that keep them for ever. */
 uint64_t meta__drives_leave(const struct meta *m);
-/* meta_roots_move.c: does a copy of the roots have to move; that is done, step by step; zones that were
- * taken for it are given back. */
+/* meta_roots_move.c: does a copy of the roots have to move; that is done, step by step; zones that
+ * were taken for it are given back. */
 bool meta__roots_must_move(const struct meta *m);
 void meta__roots_turn(struct meta *m);
 void meta__roots_drop(struct meta *m);

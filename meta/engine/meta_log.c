@@ -40,9 +40,9 @@
  * (11) In a store of two copies no block is written while the loss of a drive is not recorded: its
  *      records may name data that the drive missed, and a mount would replay them though the drive
  *      is back [test_meta_pair_moves:cut_before_a_loss_is_recorded_leaves_two_copies].
- * (12) In a store of two or three copies a zone that is ahead with fewer is given back when there is
- *      room for all, and one that converts has not converted before: else the log would go on in it
- *      when a drive may be lost
+ * (12) In a store of two or three copies a zone that is ahead with fewer is given back when there
+ *      is room for more, and one that converts has not converted before: else the log would go on
+ *      in it when a drive may be lost
  *      [test_meta_protect:zone_that_the_log_takes_next_has_its_copy_at_the_end].
  */
 #include "meta/engine/meta_fresh.h"

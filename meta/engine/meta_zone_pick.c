@@ -161,8 +161,8 @@ uint32_t meta__zone_ios_idle(const struct meta__zones *z)
 
 /* In a store of two or three copies drives may be lost at any time, so its log has as many
  * (meta_log.c (7)); a group leaves pages hardly fewer groups than a single zone.  Else zones that
- * pages need are no second copies, nor are those that a mount may need, which has the old log beside
- * the new one. */
+ * pages need are no second copies, nor are those that a mount may need, which has the old log
+ * beside the new one. */
 static bool log_doubles(const struct meta *m)
 {
 	if (meta__in_pairs(m))

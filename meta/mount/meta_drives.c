@@ -137,6 +137,7 @@ static int clash(struct meta *m, uint32_t drive, const struct meta__super *s)
 	struct meta__boot *b = m->boot;
 
 	ASSERT(s->set == b->top.set);
+	ASSERT(b->top.ndrives > 0 && s->drive == drive);
 	if ((s->copies > 2) != (b->top.copies > 2)) /* no store is converted to three or back */
 		return meta__boot_fail(m, -EUCLEAN,
 				       "drive %u: a superblock says %u copies, another one of the "

@@ -365,6 +365,7 @@ static uint32_t log_drives(const struct meta *m)
 	ASSERT(s->ndrives > 0);
 	for (uint32_t d = 0; d < s->ndrives; d++)
 		served += s->drive_state[d] < DRIVE_GONE;
+	ASSERT(served > 0); /* any_serves() */
 	return min_u32(served, meta__log_copies_max(m));
 }
 

@@ -115,6 +115,7 @@ static uint64_t root_to_read(const struct meta *m, uint32_t at)
 	const uint32_t slot = at / m->nshards, shard = at % m->nshards;
 	uint64_t baddr = meta__geo_root(g, m->boot->step, slot, shard);
 
+	ASSERT(m->boot->step < g->root_copies && slot < 2);
 	for (uint32_t i = 1; g->state[META_BADDR_DRIVE(baddr)] == DRIVE_LOST; i++) {
 		ASSERT(i < g->root_copies); /* meta_drives.c: one is not lost */
 		baddr = meta__geo_root(g, (m->boot->step + i) % g->root_copies, slot, shard);

@@ -2,13 +2,14 @@
 /*
  * A copy of the root area moves into zones of other drives.
  *
- *   must move --> a zone for each piece of it is opened --> no checkpoint runs --> each root is read
- *   from all copies, the newest whole one is written --> a new set of drives names the zones -->
- *   checkpoints may run
+ *   must move --> a zone for each piece of it is opened --> no checkpoint runs --> each root is
+ *   read from all copies, the newest whole one is written --> a new set of drives names the zones
+ *   --> checkpoints may run
  *
  *  (1) A copy must move if a drive that leaves the store has a part of it: one that is drained, or
- *      any that is lost.  All such copies move together, before other blocks are rebuilt: until then
- *      the store may have its roots on one drive [test_meta_three_roots:roots_of_two_lost_drives_move].
+ *      any that is lost.  All such copies move together, before other blocks are rebuilt: until
+ *      then the store may have its roots on one drive
+ *      [test_meta_three_roots:roots_of_two_lost_drives_move].
  *  (2) In a store that may lose drives the copies of a root are on different ones, as far as drives
  *      take zones: a copy that shares a drive with a lower one moves to a drive that has none
  *      [test_meta_three_roots:roots_go_to_three_drives_again_when_one_is_added].
@@ -57,6 +58,7 @@ static bool another_drive(const struct meta *m, uint32_t copy, uint32_t piece)
 	const uint64_t others = drives_of_others(m, copy, piece);
 	bool any = false;
 
+	ASSERT(copy < m->zones->geo.root_copies);
 	for (uint32_t d = 0; d < m->zones->geo.ndrives; d++)
 		any |= meta__drive_takes(m, d) && !(others >> d & 1);
 	return any;
@@ -68,6 +70,7 @@ static bool shares(const struct meta *m, uint32_t copy)
 	const struct meta__geo *g = &m->zones->geo;
 	bool all = true;
 
+	ASSERT(copy > 0 || !meta__geo_roots_share(g, copy));
 	if (likely(!meta__geo_roots_share(g, copy)) || !meta__in_pairs(m))
 		return false;
 	for (uint32_t i = 0; i < meta__geo_root_pieces(g); i++)
@@ -80,6 +83,7 @@ static bool is_left(const struct meta *m, uint32_t copy)
 {
 	bool left = false;
 
+	ASSERT(copy < m->zones->geo.root_copies);
 	for (uint64_t d = meta__drives_leave(m); unlikely(d); d &= d - 1)
 		left |= meta__geo_roots_on(&m->zones->geo, copy, (uint32_t)__builtin_ctzll(d));
 	return left;
@@ -178,6 +182,7 @@ static uint64_t place_to_read(const struct meta *m, uint32_t copy, uint32_t at)
 	uint64_t baddr = 0;
 
 	ASSERT(at < 2 * m->nshards);
+	ASSERT(copy < g->root_copies);
 	for (uint32_t i = 0; i < g->root_copies; i++) {
 		baddr = meta__geo_root(g, (copy + i) % g->root_copies, at / m->nshards,
 				       at % m->nshards);
@@ -193,8 +198,8 @@ static int roots_move(struct meta *m)
 	struct meta__boot *b = m->boot;
 	const uint32_t copies = m->zones->geo.root_copies;
 
-	ASSERT(b->drain.roots);
-	ASSERT(b->step <= copies);
+	ASSERT(b->drain.roots && !meta__ckpt_running(m)); /* meta_drain.c (3) */
+	ASSERT(b->step <= copies && copies <= META__ROOT_COPIES);
 	if (b->sent && !b->drain.writing) {
 		b->drain.writing = true;
 		return roots_put(m);

@@ -17,7 +17,7 @@ static inline void three(uint64_t seed, uint32_t ndrives, uint32_t nshards, bool
 	cr_assert_eq(rig_format(&r), 0, "%s", meta_error(r.m));
 }
 
-/* Nothing can be read there any more, and a mount does not find the drive.  The operator says so. */
+/* Nothing can be read there any more, and a mount does not find the drive, as the operator says. */
 static inline void take_away(uint32_t drive)
 {
 	wreck(drive);

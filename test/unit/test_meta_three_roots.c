@@ -251,7 +251,7 @@ static void spoil_root(uint32_t copy, uint32_t slot, uint32_t shard)
 	r.image[META_BADDR_DRIVE(at)][byte] ^= 1;
 }
 
-/* Of each slot one whole copy is enough; a slot without any is named. */
+/* One whole copy of each slot is enough; a slot without any is named. */
 Test(meta_three_roots, any_two_copies_of_any_root_may_be_damaged_and_not_all)
 {
 	for (uint32_t i = 0; i < 4 * 4; i++) {
