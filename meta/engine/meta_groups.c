@@ -86,10 +86,12 @@ uint32_t meta__groups_made(const struct meta *m, const uint32_t *zones)
 
 uint32_t meta__groups_free(const struct meta *m)
 {
-	const uint32_t width = meta__width(m);
+	uint32_t width;
 
-	return likely(width == 1) ? m->zones->free_total
-				  : groups_on(m, m->zones->free_count, width);
+	if (likely(m->copies < META__PAIR))
+		return m->zones->free_total;
+	width = meta__width(m);
+	return width == 1 ? m->zones->free_total : groups_on(m, m->zones->free_count, width);
 }
 
 uint32_t meta__groups_total(const struct meta *m)
@@ -102,7 +104,7 @@ uint32_t meta__groups_total(const struct meta *m)
 
 uint32_t meta__groups_of(const struct meta *m, uint32_t zones)
 {
-	return (uint32_t)div_up(zones, meta__width(m));
+	return likely(m->copies < META__PAIR) ? zones : (uint32_t)div_up(zones, meta__width(m));
 }
 
 uint32_t meta__pairs_free(const struct meta *m)
