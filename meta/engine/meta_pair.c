@@ -42,7 +42,7 @@
  *      is lost, or fewer drives took zones when it was opened.  It is moved to a new one if that
  *      has more, like what is on a drive that is drained (meta_gc.c, meta_collect.c)
  *      [test_meta_pair:drive_that_is_added_later_makes_it_whole,
- *      test_meta_three:groups_are_as_wide_as_there_are_drives].
+ *      test_meta_three:drives_that_are_added_later_make_it_whole].
  *  (6) Space is counted in groups (meta_groups.c)
  *      [test_meta_pair:files_fill_what_pairs_can_hold,
  *      test_meta_three:files_fill_what_groups_of_three_can_hold].

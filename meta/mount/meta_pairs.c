@@ -12,7 +12,8 @@
  *      When all trees are counted, and the zones that the log names are held, the empty groups are
  *      dissolved: before any zone is opened.
  *  (2) A twin of an earlier life names a first zone that does not name it back, or has a lower
- *      number than the twin of today [test_meta_pair:twin_of_an_earlier_life_is_not_read].
+ *      number than the twin of today [test_meta_pair:twin_of_an_earlier_life_is_not_read,
+ *      test_meta_three:twin_of_an_earlier_life_is_not_read].
  *      A zone whose header cannot be read is what its last group says
  *      [test_meta_pair_moves:zone_of_a_lost_drive_is_what_its_last_pair_says].  A group that gives
  *      way to a later one leaves its other zones that cannot be read as unknown as they were.
@@ -20,7 +21,8 @@
  *      [test_meta_pair_moves:roots_where_a_pair_was_have_no_twin].
  *  (4) Missing drives are not lost if they have all copies of a block: they served alone once, and
  *      other drives were added since.  Only the operator can say that they will never come back
- *      [test_meta_pair_moves:drive_with_the_only_copy_is_not_lost_at_a_mount].
+ *      [test_meta_pair_moves:drive_with_the_only_copy_is_not_lost_at_a_mount,
+ *      test_meta_three:drives_with_all_copies_are_not_lost_at_a_mount].
  */
 #include "meta/engine/meta_pair.h"
 

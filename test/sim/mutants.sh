@@ -11,7 +11,7 @@ if [ -z "${TREE:-}" ]; then
 	trap 'rm -rf "$TREE"' EXIT
 fi
 trap 'exit 130' INT TERM
-SIMS="reuse slowlog crowd chop press order flip rot sim loss"
+SIMS="reuse slowlog crowd chop press order flip rot sim loss losses"
 JOBS=${JOBS:-2} RUN=${RUN-} # RUN=nice, for one
 export SIM_SHRINK=no # whether, not why
 survivors=0 list= first= more= prepared= only_edit=

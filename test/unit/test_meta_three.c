@@ -152,6 +152,34 @@ Test(meta_three, power_cuts_while_groups_are_opened)
 	rig_end(&r);
 }
 
+/* ---- one drive is lost, and another one ---------------------------------------------------- */
+
+Test(meta_three, drives_that_die_one_after_the_other_lose_nothing)
+{
+	for (uint64_t seed = 1; seed <= 30; seed++) {
+		const uint32_t ndrives = 4 + (uint32_t)(seed % 2);
+		const uint32_t one = (uint32_t)(seed % ndrives),
+			       two = (one + 1 + (uint32_t)(seed % 3)) % ndrives;
+
+		store(seed, ndrives, seed % 2);
+		put_some(60);
+		lose_drive(one);
+		wreck(one);
+		put_some(20);
+		lose_drive(two);
+		wreck(two);
+		put_some(60);
+		all_is_there();
+		rig_power_cut(&r);
+		cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
+		all_is_there();
+		put_some(40);
+		is_whole();
+		cr_assert_eq(meta_health(r.m), 0, "%s", meta_error(r.m));
+		rig_end(&r);
+	}
+}
+
 /* ---- few drives ----------------------------------------------------------------------------- */
 
 static void add_one(void)
@@ -159,6 +187,7 @@ static void add_one(void)
 	const uint32_t added = rig_drive(&r, DRIVE_BYTES, true);
 
 	cr_assert_eq(rig_drive_add(&r, added), 0, "%s", meta_error(r.m));
+	r.conf.ndrives = meta_drives(r.m);
 }
 
 static void becomes_whole(void)
@@ -198,6 +227,50 @@ Test(meta_three, groups_are_as_wide_as_there_are_drives)
 	rig_end(&r);
 }
 
+/* A store that went on with one drive of three, and then gets two more. */
+Test(meta_three, drives_that_are_added_later_make_it_whole)
+{
+	for (uint64_t seed = 1; seed <= 10; seed++) {
+		store(seed, 3, seed % 2);
+		put_some(60);
+		lose_drive((uint32_t)(seed % 3));
+		put_some(20);
+		lose_drive((uint32_t)((seed + 1) % 3));
+		put_some(40);
+		cr_assert_gt(groups_of(1), 0);
+		all_is_there();
+		add_one();
+		put_some(20);
+		add_one();
+		put_some(20);
+		becomes_whole();
+		for (uint32_t d = 0; d < 3; d++)
+			if (d != (seed + 2) % 3)
+				rebuilt(d);
+		is_whole();
+		rig_end(&r);
+	}
+}
+
+/* Zones have been in other groups before; their headers still say so. */
+Test(meta_three, twin_of_an_earlier_life_is_not_read)
+{
+	const uint64_t bytes[] = { DRIVE_BYTES, DRIVE_BYTES, DRIVE_BYTES, 2 * DRIVE_BYTES };
+
+	for (uint64_t seed = 1; seed <= 8; seed++) {
+		store_of(seed, 4, bytes, seed % 2);
+		put_some(1500);
+		rig_power_cut(&r);
+		wreck((uint32_t)(seed % 4));
+		cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
+		all_is_there();
+		rebuilt((uint32_t)(seed % 4));
+		is_whole();
+		r.never = 0;
+		rig_end(&r);
+	}
+}
+
 /* ---- space ---------------------------------------------------------------------------------- */
 
 static const char *full_path(uint32_t i)
@@ -206,6 +279,46 @@ static const char *full_path(uint32_t i)
 
 	(void)snprintf(path, sizeof(path), "/full %u", i);
 	return path;
+}
+
+static uint32_t any_with_room(const uint32_t *zones)
+{
+	uint32_t d;
+
+	do
+		d = (uint32_t)rand_below(&r.rand, 5);
+	while (zones[d] == 0);
+	return d;
+}
+
+/* Whatever drive the first zone is on, no zones are left that could have made a group. */
+Test(meta_three, twins_are_picked_so_that_all_groups_can_be_made)
+{
+	uint32_t *zones, was[5];
+
+	store(1, 5, true);
+	zones = r.m->zones->free_count;
+	memcpy(was, zones, sizeof(was));
+	for (uint32_t i = 0; i < 3000; i++) {
+		const uint32_t width = 2 + i % 2;
+		uint32_t groups, twin[META__TWINS_MAX];
+
+		for (uint32_t d = 0; d < 5; d++)
+			zones[d] = (uint32_t)rand_below(&r.rand, i % 3 ? 9 : 60);
+		groups = meta__groups_on(r.m, zones, width);
+		for (uint32_t n = 0; n < groups; n++) {
+			const uint32_t d = any_with_room(zones);
+			const uint32_t zone = meta__zone_next(r.m, d);
+
+			cr_assert_eq(meta__zone_pick_twins(r.m, zone, width - 1, twin), width - 1);
+			zones[d]--;
+			for (uint32_t k = 0; k < width - 1; k++)
+				zones[drive_of(twin[k])]--;
+			cr_assert_geq(meta__groups_on(r.m, zones, width), groups - n - 1);
+		}
+	}
+	memcpy(zones, was, sizeof(was));
+	rig_end(&r);
 }
 
 /* A group needs three drives: so what is larger than the others stays partly empty.  Files can use
@@ -243,6 +356,130 @@ Test(meta_three, files_fill_what_groups_of_three_can_hold)
 			cr_assert_eq(fill, i + 1);
 		}
 		is_whole();
+		rig_end(&r);
+	}
+}
+
+/* ---- what only missing drives have --------------------------------------------------------- */
+
+static void take_away(uint32_t drives)
+{
+	for (; drives; drives &= drives - 1)
+		r.conf.drive[__builtin_ctz(drives)].nblocks = 0;
+}
+
+static void bring_back(uint32_t drives)
+{
+	for (; drives; drives &= drives - 1)
+		r.conf.drive[__builtin_ctz(drives)].nblocks = DRIVE_BYTES / 4096;
+}
+
+/* Two drives are left, whose groups are of two zones, and three are added.  As long as some block
+ * is only on the first two a mount must not go on without both. */
+Test(meta_three, drives_with_all_copies_are_not_lost_at_a_mount)
+{
+	uint32_t refused = 0, only = 0;
+
+	for (uint64_t seed = 1; seed <= 40; seed++) {
+		bool has_only = false;
+
+		store(seed, 3, true);
+		put_some(80);
+		cr_assert_eq(meta_drive_drain(r.m, 1), 0);
+		for (uint32_t n = 0; n < 300 && !stat_of(1).gone; n++)
+			rig_idle(&r);
+		cr_assert(stat_of(1).gone);
+		put_some(20);
+		for (uint32_t i = 0; i < 3; i++)
+			add_one();
+		for (uint64_t n = 0; n < seed * 8; n++)
+			(void)rig_step(&r);
+		for (uint32_t i = 0; i < r.m->zones->geo.nzones; i++)
+			has_only |= meta__zone_at(r.m, i)->lone && meta__zone_at(r.m, i)->live &&
+				    !(meta__drives_of(r.m, i) & ~5ull);
+		rig_power_cut(&r);
+		take_away(5);
+		if (rig_mount(&r)) {
+			rig_power_cut(&r);
+			bring_back(5);
+			refused++;
+			cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
+		} else {
+			cr_assert(!has_only, "seed %llu", (unsigned long long)seed);
+		}
+		only += has_only;
+		is_whole();
+		rig_end(&r);
+	}
+	cr_assert(only > 3 && refused >= only && refused < 40, "%u, %u", only, refused);
+}
+
+/* ---- damage ---------------------------------------------------------------------------------- */
+
+/* All blocks of pages and data on a drive are something else there. */
+static void spoil(uint32_t drive)
+{
+	const struct meta__geo *g = &r.m->zones->geo;
+
+	for (uint32_t i = g->zone_base[drive]; i < g->zone_base[drive] + g->zone_count[drive];
+	     i++) {
+		const uint64_t at = META_BADDR_BLOCK(meta__geo_zone_baddr(g, i));
+		const uint8_t kind = meta__zone_at(r.m, i)->kind;
+
+		if (kind != META__ZONE_DATA && kind != META__ZONE_PAGE && kind != META__ZONE_TWIN)
+			continue;
+		for (uint32_t n = 1; n < g->zone_end; n++) {
+			r.view[drive][(at + n) * 4096 + n % 4096] ^= 0x10;
+			r.image[drive][(at + n) * 4096 + n % 4096] ^= 0x10;
+		}
+	}
+}
+
+/* Reads, a mount, and collection use the one that is whole of three. */
+Test(meta_three, blocks_of_which_two_copies_are_bad_are_read_and_moved)
+{
+	for (uint64_t seed = 1; seed <= 24; seed++) {
+		const uint32_t one = (uint32_t)(seed % 4),
+			       two = (one + 1 + (uint32_t)(seed % 3)) % 4;
+
+		store(seed, 4, seed % 2);
+		put_some(120);
+		rig_idle(&r);
+		spoil(one);
+		spoil(two);
+		all_is_there();
+		cr_assert_eq(rig_stop(&r), 0);
+		cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
+		all_is_there();
+		cr_assert_eq(meta_drive_drain(r.m, one), 0);
+		rebuilt(one);
+		all_is_there();
+		put_some(20);
+		cr_assert_eq(rig_stop(&r), 0);
+		r.conf.drive[one].nblocks = 0;
+		cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
+		all_is_there();
+		rig_end(&r);
+	}
+}
+
+/* ... and one on a drive that is lost. */
+Test(meta_three, blocks_with_a_bad_copy_survive_a_loss)
+{
+	for (uint64_t seed = 1; seed <= 24; seed++) {
+		const uint32_t one = (uint32_t)(seed % 4),
+			       two = (one + 1 + (uint32_t)(seed % 3)) % 4;
+
+		store(seed, 4, seed % 2);
+		put_some(120);
+		rig_idle(&r);
+		spoil(one);
+		lose_drive(two);
+		wreck(two);
+		all_is_there();
+		put_some(20);
+		rebuilt(two);
+		all_is_there();
 		rig_end(&r);
 	}
 }
