@@ -44,9 +44,11 @@
  *      [test_meta_ckpt:where_zones_are_short_starts_when_half_of_what_may_be_is_dirty].
  *  (9) Each drive is marked with the checkpoint before a root records the mark (meta_mark.c)
  *      [test_meta_mark:power_cut_puts_no_drive_behind].
- * (10) In a store of two copies no root is written while the loss of a drive is not recorded: the
- *      drive may have missed pages that the root names, and be back at the next mount
- *      [test_meta_pair_moves:checkpoint_is_cut_before_a_loss_is_recorded].
+ * (10) While the loss of a drive is not recorded no checkpoint begins to write roots, and none
+ *      ends: the drive may be back at the next mount.  It may have missed pages that a root names
+ *      [test_meta_pair_moves:checkpoint_is_cut_before_a_loss_is_recorded], or roots: then what its
+ *      older ones name must be there
+ *      [test_meta_loss_log:no_checkpoint_ends_before_a_loss_is_recorded].
  */
 #include "meta/engine/meta_pair.h"
 #include "meta/engine/meta_lend.h"
@@ -401,6 +403,7 @@ static void finish(struct meta *m)
 {
 	struct meta__ckpt *c = m->ckpt;
 
+	ASSERT(!m->losing);                  /* (10) */
 	ASSERT(c->next_shard == m->nshards); /* (2) */
 	ASSERT(c->in_flight == 0);
 	c->stage = CKPT_IDLE;
@@ -441,7 +444,7 @@ bool meta__ckpt_turn(struct meta *m)
 		c->stage = CKPT_ROOTS;
 	if (c->stage == CKPT_ROOTS) {
 		write_roots(m);
-		if (c->in_flight == 0)
+		if (c->in_flight == 0 && likely(!m->losing)) /* (10) */
 			finish(m);
 	}
 	return more || (c->stage == CKPT_IDLE && is_due(m));

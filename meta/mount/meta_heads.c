@@ -356,19 +356,6 @@ static bool opens_copies(const struct meta *m)
 	return meta__groups_free(m) > meta__zones_of_reserve(m) + 4;
 }
 
-/* Returns the drives that a zone of the log was on, if all of them had room: (5). */
-static uint32_t log_drives(const struct meta *m)
-{
-	const struct meta__super *s = &m->boot->top;
-	uint32_t served = 0;
-
-	ASSERT(s->ndrives > 0);
-	for (uint32_t d = 0; d < s->ndrives; d++)
-		served += s->drive_state[d] < DRIVE_GONE;
-	ASSERT(served > 0); /* any_serves() */
-	return min_u32(served, meta__log_copies_max(m));
-}
-
 /* (4) */
 static bool log_is_here(const struct meta *m, uint32_t drives)
 {
@@ -383,7 +370,7 @@ static bool log_is_here(const struct meta *m, uint32_t drives)
 		drains |= b->geo.state[d] == DRIVE_DRAINS;
 	if (drives < b->log_copies)
 		return true;
-	if (drives < log_drives(m) && b->lost_heads == 0 && opens_copies(m)) /* (5) */
+	if (drives < meta__log_copies_max(m) && b->lost_heads == 0 && opens_copies(m)) /* (5) */
 		return true;
 	return !drains && b->log_end + record + META__LOG_KEEP_BLOCKS <= b->geo.zone_end;
 }

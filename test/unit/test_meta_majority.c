@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* Drives of a store of two copies are missing at a mount: a table of 2 to 5 drives, some lost, some
- * missing, and perhaps the operator has said so. */
+/* Drives of a store of two or three copies are missing at a mount: a table of 2 to 5 drives, some
+ * lost, some missing, and perhaps the operator has said so. */
+#include <stdint.h>
+
+static uint32_t copies = 2;
+#define STORE_COPIES copies
 #include "test/unit/meta_pair_store.h"
 
 TestSuite(meta_majority, .timeout = 120);
@@ -8,9 +12,10 @@ TestSuite(meta_majority, .timeout = 120);
 /* The last drives are missing. */
 static int mount_without(uint32_t missing, bool told)
 {
-	for (uint32_t i = 0; i < missing; i++)
+	for (uint32_t i = 0; i < missing; i++) {
 		r.conf.drive[r.conf.ndrives - 1 - i].nblocks = 0;
-	r.conf.drive[r.conf.ndrives - 1].missing = told;
+		r.conf.drive[r.conf.ndrives - 1 - i].missing = told;
+	}
 	return rig_mount(&r);
 }
 
@@ -19,7 +24,8 @@ static int table_of(uint32_t ndrives, uint32_t lost, uint32_t missing, bool told
 {
 	const uint32_t present = ndrives - lost - missing;
 
-	if (missing == 0 || (lost + missing < 2 && (present > missing || (told && present > 0))))
+	if (missing == 0 ||
+	    (lost + missing < copies && (present > missing || (told && present > 0))))
 		return 0;
 	return -ENODEV;
 }
@@ -32,8 +38,8 @@ static int mount_of(uint32_t ndrives, uint32_t lost, uint32_t missing, bool told
 
 	store(ndrives, ndrives, missing % 2);
 	put_some(40);
-	if (lost)
-		lose_drive(0);
+	for (uint32_t d = 0; d < lost; d++)
+		lose_drive(d);
 	rig_power_cut(&r);
 	r.dead = 0;
 	err = mount_without(missing, told);
@@ -66,19 +72,33 @@ static bool comes_back(void)
 	return true;
 }
 
+static void table(uint32_t lost, uint32_t missing, bool told)
+{
+	for (uint32_t ndrives = max_u32(copies, lost + missing + 1); ndrives <= 5; ndrives++)
+		cr_assert_eq(mount_of(ndrives, lost, missing, told),
+			     table_of(ndrives, lost, missing, told),
+			     "%u copies, %u drives, %u lost, %u missing%s", copies, ndrives, lost,
+			     missing, told ? ", as was said" : "");
+}
+
 Test(meta_majority, drives_that_are_missing_are_lost_as_the_table_says)
 {
-	for (uint32_t ndrives = 2; ndrives <= 5; ndrives++)
-		for (uint32_t lost = 0; lost < 2; lost++)
-			for (uint32_t missing = 0; missing < 3 && lost + missing < ndrives;
-			     missing++)
-				cr_assert_eq(mount_of(ndrives, lost, missing, false),
-					     table_of(ndrives, lost, missing, false),
-					     "%u drives, %u lost, %u missing", ndrives, lost,
-					     missing);
-	for (uint32_t ndrives = 2; ndrives <= 5; ndrives++)
-		cr_assert_eq(mount_of(ndrives, 0, 1, true), table_of(ndrives, 0, 1, true),
-			     "%u drives, one is missing, as was said", ndrives);
+	for (uint32_t lost = 0; lost < 2; lost++)
+		for (uint32_t missing = 0; missing < 3; missing++)
+			table(lost, missing, false);
+	table(0, 1, true);
+}
+
+/* One copy more: one drive more may be lost, or missing. */
+Test(meta_majority, drives_of_a_store_of_three_copies_are_lost_as_the_table_says)
+{
+	copies = 3;
+	for (uint32_t lost = 0; lost < 3; lost++)
+		for (uint32_t missing = 0; missing < 4; missing++)
+			table(lost, missing, false);
+	for (uint32_t lost = 0; lost < 2; lost++)
+		for (uint32_t missing = 1; lost + missing < 3; missing++)
+			table(lost, missing, true);
 }
 
 /* The drive that is there drains: nothing could be put anywhere. */
