@@ -7,15 +7,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-void raw_files_begin(struct raw_files *s, uint32_t ndrives, uint32_t fold)
+static void begin(struct raw_files *s, uint32_t ndrives, uint32_t copies, uint32_t fold)
 {
 	memset(s, 0, sizeof(*s));
 	s->ndrives = ndrives;
 	rig_make(&s->rig, 3, ndrives, RAW_DRIVE_BYTES, 4, true);
-	s->rig.conf.copies = 2;
+	s->rig.conf.copies = copies;
 	s->rig.conf.fold = fold;
 	s->rig.copied = true;
 	cr_assert_eq(rig_format(&s->rig), 0, "%s", meta_error(s->rig.m));
+}
+
+void raw_files_begin(struct raw_files *s, uint32_t ndrives, uint32_t fold)
+{
+	begin(s, ndrives, 2, fold);
+}
+
+void raw_files_begin_three(struct raw_files *s, uint32_t ndrives)
+{
+	begin(s, ndrives, 3, 0);
 }
 
 void raw_files_end(struct raw_files *s)
@@ -118,7 +128,10 @@ static void line_of(void *arg, const char *line)
 {
 	struct raw_files *s = arg;
 
-	s->lines_wrong[strstr(line, "first copy") ? 0 : strstr(line, "second copy") ? 1 : 2]++;
+	s->lines_wrong[strstr(line, "first copy")    ? 0
+		       : strstr(line, "second copy") ? 1
+		       : strstr(line, "third copy")  ? 3
+						     : 2]++;
 }
 
 struct meta_raw_compared raw_files_compare(struct raw_files *s)

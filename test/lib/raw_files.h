@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * A store of two copies on drives of memory, with files, and what each of them has: to be looked at
+ * A store of two or three copies on drives of memory, with files, and what each of them has: to be looked at
  * without a mount.  Whatever is not as it should be fails the test.
  *
  *	static struct raw_files s;
@@ -28,11 +28,12 @@ struct raw_files {
 	uint32_t ndrives;
 	uint64_t fill_of[RAW_FILES]; /* 0: it is not there */
 	uint64_t fills;
-	uint32_t lines_wrong[3]; /* of the last comparison: first copy, second copy, else */
+	uint32_t lines_wrong[4]; /* of the last comparison: first copy, second, else; third */
 };
 
-/* fold: data zones of a fold; 0: the store has pairs only. */
+/* Two copies; fold: data zones of a fold, 0: the store has pairs only. */
 void raw_files_begin(struct raw_files *s, uint32_t ndrives, uint32_t fold);
+void raw_files_begin_three(struct raw_files *s, uint32_t ndrives);
 void raw_files_end(struct raw_files *s);
 /* Writes that many files, which may have been there. */
 void raw_files_put(struct raw_files *s, uint32_t count);

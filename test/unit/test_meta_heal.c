@@ -451,3 +451,32 @@ Test(meta_heal, files_that_come_and_go_meanwhile)
 	cr_assert_eq(rig_check(&r, &check), 0, "%s", check.first[0]);
 	cr_assert_gt(stat.healed_blocks, 20);
 }
+
+/* ---- three copies -------------------------------------------------------------------------- */
+
+static void store_of_three(void)
+{
+	store_of(DRIVE_BYTES, 3);
+}
+
+TestSuite(meta_heal_three, .init = store_of_three, .fini = store_end, .timeout = 300);
+
+Test(meta_heal_three, two_copies_of_a_block_that_rot_are_mended)
+{
+	blocks_rot();
+}
+
+Test(meta_heal_three, two_copies_of_pages_that_rot_are_mended)
+{
+	pages_rot();
+}
+
+Test(meta_heal_three, mount_reads_the_copy_that_is_whole)
+{
+	mounts_with_rotten_pages();
+}
+
+Test(meta_heal_three, what_has_rotted_in_all_copies_is_named)
+{
+	all_copies_rot();
+}
