@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
  * How many copies a store keeps of each block, and a store that gets its second ones.  At format
- * meta_conf says it: copies, 0 or 1: one, 2: on two drives; fold: with two copies, pairs of zones
- * become folds of so many zones of data, 0: they do not.
+ * meta_conf says it: copies, 0 or 1: one, 2 or 3: on as many drives; fold: with two copies, pairs
+ * of zones become folds of so many zones of data, 0: they do not.
  *
- * struct meta_statfs counts that: copies; lone_blocks, in zones whose blocks still have one copy of
- * two; converts: 1 while there may be such blocks since meta_protect(), and no drive may be lost.
+ * struct meta_statfs counts that: copies; lone_blocks, in zones whose blocks have never had all of
+ * them; converts: 1 while there may be such blocks since meta_protect(), and no drive may be lost.
  * fold: the zones of data of a fold, at most, 0: none is made; folded_blocks: places for files in
  * folds; parity_blocks: of these written since the mount, for parity; protect_missing_blocks: live
  * ones that had no room when meta_protect() or meta_fold() was called last.
@@ -38,24 +38,29 @@ must_check int meta_protect(struct meta *m);
  * folds that are made from now on.  It cannot be taken back.  Durable, and to be waited for, as
  * meta_protect(): META_OP_DRIVE with META_PROTECT and the number in `length`.
  *
- * Errors:  -EINVAL: not 2 to META_FOLD_MAX; -EALREADY: it is that number already; -EPERM: the store
- *          has one copy, or converts, or too few drives serve; -ENOSPC: such folds would hold less
- *          than the live blocks; -EBUSY, -EIO, -EROFS as there.
+ * Errors:  -EINVAL: not 2 to META_FOLD_MAX, or the store has three copies; -EALREADY: it is that
+ *          number already; -EPERM: the store has one copy, or converts, or too few drives serve;
+ *          -ENOSPC: such folds would hold less than the live blocks; -EBUSY, -EIO, -EROFS as there.
  */
 must_check int meta_fold(struct meta *m, uint32_t zones);
 
-/* How a store keeps its blocks, as people say it: "none", "mirror", "4+1". */
+/* How a store keeps its blocks, as people say it: "none", "mirror", "4+1", "1+2". */
 struct meta_scheme {
-	uint32_t copies; /* 1, 2 */
+	uint32_t copies; /* 1, 2, 3 */
 	uint32_t fold;   /* 0: no folds */
 };
 /* Returns false for any other text. */
 must_check bool meta_scheme_parse(const char *text, size_t len, struct meta_scheme *out);
+/* Lets a store that serves keep its blocks so from now on: meta_protect(), meta_fold(); also by
+ * META_OP_DRIVE with META_PROTECT, copies in `offset` (0: 2), and fold in `length`.  Errors as
+ * there; -EINVAL: only format makes a store of three copies, and it stays so. */
+must_check int meta_scheme_begin(struct meta *m, const struct meta_scheme *scheme);
 
 struct meta_copies {
-	uint64_t lost; /* drives, by bits: meta_drive_stat.lost, those of a mount included */
-	bool converts; /* some blocks still have one of two copies: meta_protect() */
-	bool cannot;   /* a superblock could not be written, or roots moved: it rests until
+	uint32_t copies; /* that the store keeps of each block */
+	uint64_t lost;   /* drives, by bits: meta_drive_stat.lost, those of a mount included */
+	bool converts;   /* some blocks still have one of two copies: meta_protect() */
+	bool cannot;     /* a superblock could not be written, or roots moved: it rests until
 			* meta_protect() is asked for again */
 };
 struct meta_copies meta_copies(const struct meta *m); /* as they are now */

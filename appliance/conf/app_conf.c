@@ -176,7 +176,7 @@ static const struct key keys[APP_CONF_KEYS] = {
 			     NULL },
 	[APP_CONF_SPARE_DRIVES] = { "spare_drives", KIND_AUTO, AT(spare_drives), 0, 8, APP_AUTO,
 				    "drives for whose rebuild files leave room on the others; "
-				    "auto: 1 with two copies and three drives or more, else 0",
+				    "auto: 1 with several copies and more drives than that, else 0",
 				    NULL },
 	[APP_CONF_DEALLOCATE] = { "deallocate", KIND_TEXT, AT(deallocate), 3, 8, 0,
 				  "drives that receive deallocate commands; own: no files, and no "
@@ -186,8 +186,8 @@ static const struct key keys[APP_CONF_KEYS] = {
 			      "shards of a store on mem: drives, which is formatted at each start",
 			      NULL },
 	[APP_CONF_PROTECT] = { "protect", KIND_TEXT, AT(protect), 3, 6, 0,
-			       "of a store on mem: drives; mirror, 4+1: one of them may be lost",
-			       "none, mirror, or 2+1 ... 10+1" },
+			       "of a store on mem: drives; mirror, 4+1: one may be lost; 1+2: two",
+			       "none, mirror, 2+1 ... 10+1, or 1+2" },
 };
 
 struct parser {
@@ -606,7 +606,7 @@ static int check_whole(const struct app_conf *c, char *why)
 		 strcmp(c->deallocate, "none") != 0)
 		app_conf_blame(c, APP_CONF_DEALLOCATE, why, "allowed are own, all and none");
 	else if (app_conf_scheme(c->protect).copies == 0)
-		app_conf_blame(c, APP_CONF_PROTECT, why, "allowed are none, mirror, 2+1 ... 10+1");
+		app_conf_blame(c, APP_CONF_PROTECT, why, "not none, mirror, 2+1 ... 10+1 or 1+2");
 	else if (c->session_pools_max_bytes > c->pools_max_bytes && c->line[APP_CONF_SESSION_POOLS])
 		app_conf_blame(c, APP_CONF_SESSION_POOLS, why,
 			       "more than pools_max, of all clients");

@@ -162,7 +162,7 @@ must_check int app_conf_load(struct app_conf *c, const char *path, char *why);
  */
 must_check int app_conf_read_key(struct app_conf *c, uint8_t key[APP_KEY_BYTES], char *why);
 
-/* Returns what "none", "mirror" or "4+1" means.  Any other text has 0 copies. */
+/* Returns what "none", "mirror", "4+1" or "1+2" means.  Any other text has 0 copies. */
 struct meta_scheme app_conf_scheme(const char *protect);
 
 /* Returns the core's value for `deallocate`. */
@@ -196,7 +196,13 @@ must_check int app_conf_parse_size(const char *text, uint64_t *out);
 /* Is `text` a drive's number in its store (0 to 63, one or two digits)?  Then *number is it. */
 must_check bool app_conf_drive_number(const char *text, uint32_t *number);
 
-/* Is `text` a number or a name that allow_missing may have? */
+/* Is `text` one or more such numbers, separated by commas?  Then *drives are they, by bits. */
+must_check bool app_conf_drive_numbers(const char *text, uint64_t *drives);
+
+/* Returns how many drives allow_missing lets be missing; "": 0. */
+uint32_t app_conf_drives_named(const char *text);
+
+/* Is `text` a name or numbers that allow_missing may have? */
 must_check bool app_conf_drive_named(const char *text);
 
 #endif

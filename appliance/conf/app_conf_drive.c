@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* Finds the drive of a store that is missing, by its name or number in the configuration. */
+/* Finds the drives of a store that are missing, by name or numbers in the configuration. */
 #include "appliance/conf/app_conf.h"
 #include "meta/meta.h"
 
@@ -16,12 +16,40 @@ bool app_conf_drive_number(const char *text, uint32_t *number)
 	return digits;
 }
 
+bool app_conf_drive_numbers(const char *text, uint64_t *drives)
+{
+	*drives = 0;
+	for (;;) {
+		char *end;
+		const unsigned long number = strtoul(text, &end, 10);
+
+		if (!isdigit((unsigned char)*text) || end - text > 2 || number >= META_DRIVES_MAX)
+			return false;
+		*drives |= 1ull << number;
+		text = end + strspn(end, " ");
+		if (*text == '\0')
+			return true;
+		if (*text++ != ',')
+			return false;
+		text += strspn(text, " ");
+	}
+}
+
+uint32_t app_conf_drives_named(const char *text)
+{
+	uint64_t drives;
+
+	if (app_conf_drive_numbers(text, &drives))
+		return (uint32_t)__builtin_popcountll(drives);
+	return *text != '\0';
+}
+
 bool app_conf_drive_named(const char *text)
 {
-	uint32_t number;
+	uint64_t drives;
 
-	if (app_conf_drive_number(text, &number))
-		return number < META_DRIVES_MAX;
+	if (isdigit((unsigned char)*text))
+		return app_conf_drive_numbers(text, &drives);
 	return strncmp(text, "file:", 5) == 0 || strncmp(text, "pci:", 4) == 0 ||
 	       strncmp(text, "vfio-user:", 10) == 0 || strncmp(text, "...", 3) == 0;
 }

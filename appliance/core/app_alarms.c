@@ -152,13 +152,16 @@ static void of_wear(struct alarms *a, const struct app_drive_snapshot *d, uint32
 }
 
 /* Nothing is asked of it any more, so nothing else of it matters. */
-static void of_loss(struct alarms *a, const struct app_drive_snapshot *d, uint32_t i)
+static void of_loss(struct alarms *a, const struct app_drive_snapshot *d, uint32_t i,
+		    uint64_t copies)
 {
 	ASSERT(d->store.lost);
 	raise_alarm(a, "drive_lost", true,
 		    "The store copies what had lain there to the other drives: wekactl status says "
 		    "how far it has come. Then it is whole. Replace the drive.",
-		    "Drive %u is lost: there is one copy of what it had", i);
+		    copies > 2 ? "Drive %u is lost: there is one copy less of what it had"
+			       : "Drive %u is lost: there is one copy of what it had",
+		    i);
 }
 
 /* It needs a person. */
@@ -185,11 +188,12 @@ static void of_rebuild(struct alarms *a, const struct app_rebuild_snapshot *r)
 						   : "nothing has moved for some time");
 }
 
-static void of_drive(struct alarms *a, const struct app_drive_snapshot *d, uint32_t i)
+static void of_drive(struct alarms *a, const struct app_drive_snapshot *d, uint32_t i,
+		     uint64_t copies)
 {
 	ASSERT(i < META_DRIVES_MAX);
 	if (d->store.lost) {
-		of_loss(a, d, i);
+		of_loss(a, d, i, copies);
 		return;
 	}
 	if (!d->is_there || d->store.gone)
@@ -210,7 +214,7 @@ static void pass(struct alarms *a, const struct app_snapshot *s, bool critical)
 	a->critical = critical;
 	of_changes(a, s);
 	for (uint32_t i = 0; i < s->ndrives; i++)
-		of_drive(a, &s->drive[i], i);
+		of_drive(a, &s->drive[i], i, s->statfs.copies);
 	if (app_rebuild_is_stuck(&s->rebuild))
 		of_rebuild(a, &s->rebuild);
 	of_damage(a, s);

@@ -69,7 +69,7 @@ static void meta_conf_of(const struct app_core_cfg *cfg, struct meta_conf *out)
 			out->drive[i].nblocks = cfg->missing->nblocks;
 			out->drive[i].missing = true;
 		}
-		out->drive[i].missing |= cfg->told_missing == i + 1;
+		out->drive[i].missing |= cfg->told_missing >> i & 1;
 		if (!cfg->drive[i])
 			continue; /* the store has none there any more */
 		app_drive_info(cfg->drive[i], cfg->drive_name ? cfg->drive_name[i] : "", 0,

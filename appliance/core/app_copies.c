@@ -27,9 +27,18 @@ static const char *name_of(const struct app_core *core, uint32_t d)
 	return core->cfg.drive_name && d < core->nqps ? core->cfg.drive_name[d] : "";
 }
 
-/* One drive that is newly lost, or no more. */
-static wk_cold void tell_lost(struct app_core *core, uint64_t lost)
+/* Returns what else a store that keeps so many copies may lose, while these drives are lost. */
+static const char *others_may(uint32_t copies, uint64_t lost)
 {
+	ASSERT(copies > 1 && lost);
+	return (uint32_t)__builtin_popcountll(lost) + 1 < copies ? "one other drive may be lost"
+								 : "no other drive may be lost";
+}
+
+/* One drive that is newly lost, or no more. */
+static wk_cold void tell_lost(struct app_core *core, const struct meta_copies *now)
+{
+	const uint64_t lost = now->lost;
 	const uint32_t d = (uint32_t)__builtin_ctzll(lost ^ core->copies_told.lost);
 	char line[APP_LINE_SIZE];
 
@@ -38,13 +47,18 @@ static wk_cold void tell_lost(struct app_core *core, uint64_t lost)
 		(void)snprintf(
 			line, sizeof(line),
 			"WEKA-313: drive %u (%.200s) is lost: its blocks are read from their "
-			"second copies, which are being copied to the other drives; until "
-			"wekactl status does not name it any more, no other drive may be lost",
-			d, name_of(core, d));
+			"%s copies, which are being copied to the other drives; until "
+			"wekactl status does not name it any more, %s",
+			d, name_of(core, d), now->copies > 2 ? "other" : "second",
+			others_may(now->copies, lost));
+	else if (lost && now->copies > 2)
+		(void)snprintf(
+			line, sizeof(line),
+			"drive %u is gone from the store: each block has two copies at least", d);
 	else
 		(void)snprintf(line, sizeof(line),
-			       "drive %u is gone from the store: each block has two copies again",
-			       d);
+			       "drive %u is gone from the store: each block has %s copies again", d,
+			       now->copies > 2 ? "three" : "two");
 	if (tell(core, line))
 		core->copies_told.lost ^= 1ull << d;
 }
@@ -82,7 +96,7 @@ void app_copies_turn(struct app_core *core)
 		   now.cannot == core->copies_told.cannot))
 		return;
 	if (now.lost != core->copies_told.lost)
-		tell_lost(core, now.lost);
+		tell_lost(core, &now);
 	else
 		tell_copies(core, &now);
 }

@@ -50,8 +50,8 @@ struct app_core_cfg {
 	uint64_t rebuild_rate;   /* bytes a second; 0: no bound */
 	uint32_t hedge_reads;    /* multiple of a drive's usual latency: app_hedge.c; 0: off */
 	uint64_t hedge_floor_ns; /* 0: APP_HEDGE_FLOOR_NS; tests set it */
-	uint32_t told_missing;   /* + 1: a drive that the operator says is missing, of two copies */
-	uint32_t copies;         /* format: of each block, on two drives; 0: one */
+	uint64_t told_missing;   /* drives, by bits: the operator says that they are */
+	uint32_t copies;         /* format: of each block, on as many drives; 0: one */
 	uint32_t fold;           /* format: zones of a fold, of two copies; 0: none is made */
 	uint32_t spread_at;      /* the store's: meta.h; tests set it */
 	uint32_t lend_after;     /* the same                          */

@@ -221,6 +221,7 @@ static int protect_begin(struct app_op *op)
 	if (name->by != FAB_BY_PATH || !meta_scheme_parse(name->name, name->name_bytes, &scheme) ||
 	    scheme.copies < 2)
 		return -EINVAL;
+	op->meta.offset = scheme.copies;
 	op->meta.length = scheme.fold;
 	return 0;
 }

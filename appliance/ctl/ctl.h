@@ -42,7 +42,7 @@ struct ctl {
 	uint64_t bytes_per_s;
 	const char *uid;
 	const char *gids;
-	bool compare;        /* check: both copies of each block, too */
+	bool compare;        /* check: all copies of each block, too */
 	const char *salvage; /* check: directory for the verified data */
 	const char *log;     /* support-bundle: the file of the log; NULL: the journal */
 	bool names;          /* support-bundle: with names of files */

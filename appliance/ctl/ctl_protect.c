@@ -1,19 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* wekactl protect: says how many drives a store may lose; lets it keep two copies of each block. */
+#include "appliance/conf/app_conf.h"
 #include "appliance/ctl/ctl.h"
 #include "appliance/ctl/ctl_figures.h"
 #include "appliance/ctl/ctl_status_text.h"
+#include "base/num.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char *why_not(int err, bool is_fold)
+static const char *why_not(int err, const char *scheme)
 {
+	const bool is_fold = strchr(scheme, '+') != NULL;
+
 	switch (err) {
 	case -EINVAL:
-		return "there are these ways to ask for: mirror, 2+1, 3+1 ... 10+1";
+		return app_conf_scheme(scheme).copies > 1
+			       ? "only format makes a store that keeps three copies of each block "
+				 "(wekactl format --protect 1+2), and such a store stays as it is"
+			       : "there are these ways to ask for: mirror, 2+1, 3+1 ... 10+1";
 	case -EALREADY:
 		return "the store does that already, or is getting its second copies: "
 		       "wekactl protect says which";
@@ -74,7 +81,7 @@ static int protect(struct ctl *c)
 	if (err == -ENOSPC)
 		return no_room(c, is_fold);
 	if (err)
-		return ctl_fail("protect: %s", why_not(err, is_fold));
+		return ctl_fail("protect: %s", why_not(err, c->argv[0]));
 	if (c->json && is_fold)
 		printf("{\"command\":\"protect\",\"copies\":2,\"fold\":%d}\n", atoi(c->argv[0]));
 	else if (is_fold)
@@ -90,19 +97,67 @@ static int protect(struct ctl *c)
 	return 0;
 }
 
+/* Returns the bytes of blocks that lack a copy: of zones that never had all, and of lost drives. */
+static uint64_t left_bytes(const json_t *status)
+{
+	const json_t *rebuild = json_object_get(status, "rebuild");
+	const char *what = json_string_value(json_object_get(rebuild, "what"));
+	const uint64_t lost =
+		what && strcmp(what, "lost") == 0 ? ctl_num(rebuild, NULL, "left_bytes") : 0;
+
+	return max_u64(ctl_num(status, "store", "one_copy_bytes"), lost);
+}
+
+static uint32_t lost_drives(const json_t *status)
+{
+	uint32_t count = 0;
+	const json_t *d;
+	size_t i;
+
+	json_array_foreach(json_object_get(status, "drives"), i, d) count +=
+		strcmp(ctl_word(d, "state").s, "lost") == 0;
+	return count;
+}
+
+/* Returns how many drives may be lost now, at least. */
+static uint64_t may_lose(const json_t *status)
+{
+	const json_t *store = json_object_get(status, "store");
+	const uint64_t copies = ctl_num(store, NULL, "copies");
+	const uint32_t lost = lost_drives(status);
+
+	if (json_is_true(json_object_get(store, "converts")) ||
+	    ctl_num(store, NULL, "one_copy_bytes") || lost + 1 >= copies)
+		return 0;
+	return copies - 1 - lost;
+}
+
+static void say_three(const json_t *status)
+{
+	if (left_bytes(status) || lost_drives(status))
+		printf("each block is on three drives, but for %s that have fewer copies and are "
+		       "being copied: wekactl status says why\n",
+		       ctl_bytes((double)left_bytes(status)).s);
+	else
+		printf("each block is on three drives: any two drives may be lost while the store "
+		       "serves\n");
+}
+
 static void say(const json_t *status)
 {
 	const json_t *store = json_object_get(status, "store");
-	const uint64_t left = ctl_num(store, NULL, "one_copy_bytes");
+	const uint64_t left = left_bytes(status);
 
-	if (ctl_num(store, NULL, "copies") < 2)
+	if (ctl_num(store, NULL, "copies") > 2)
+		say_three(status);
+	else if (ctl_num(store, NULL, "copies") < 2)
 		printf("each block is on one drive: if it fails, its files are lost; "
 		       "wekactl protect mirror keeps two copies\n");
 	else if (json_is_true(json_object_get(store, "converts")))
 		printf("the store is getting a second copy of each block: %s still have one, and "
 		       "until all have two no drive may be lost\n",
-		       ctl_bytes((double)left).s);
-	else if (left)
+		       ctl_bytes((double)ctl_num(store, NULL, "one_copy_bytes")).s);
+	else if (left || lost_drives(status))
 		printf("each block is on two drives, but for %s that have one copy and are being "
 		       "copied: wekactl status says why\n",
 		       ctl_bytes((double)left).s);
@@ -131,12 +186,13 @@ int ctl_cmd_protect(struct ctl *c)
 	if (c->json)
 		printf("{\"command\":\"protect\",\"copies\":%llu,\"converts\":%s,"
 		       "\"one_copy_bytes\":%llu,\"fold\":%llu,"
-		       "\"parity_protected_bytes\":%llu}\n",
+		       "\"parity_protected_bytes\":%llu,\"may_lose\":%llu}\n",
 		       (unsigned long long)ctl_num(store, NULL, "copies"),
 		       json_is_true(json_object_get(store, "converts")) ? "true" : "false",
 		       (unsigned long long)ctl_num(store, NULL, "one_copy_bytes"),
 		       (unsigned long long)ctl_num(store, NULL, "fold"),
-		       (unsigned long long)ctl_num(store, NULL, "parity_protected_bytes"));
+		       (unsigned long long)ctl_num(store, NULL, "parity_protected_bytes"),
+		       (unsigned long long)may_lose(status));
 	else
 		say(status);
 	json_decref(status);

@@ -23,14 +23,24 @@ static const char *name_of(const json_t *rebuild)
 	return is(rebuild, "what", "drain") ? "drain" : "rebuild";
 }
 
-static void of_loss(FILE *to, const json_t *rebuild)
+static void of_loss(FILE *to, const json_t *rebuild, uint64_t copies)
 {
+	const char *moves =
+		is(rebuild, "state", "moving") ? ", and are being copied to the other drives" : "";
+
+	if (copies > 2) {
+		fprintf(to,
+			"! drive %u: its blocks are read from their other copies; %s have fewer "
+			"than three%s\n",
+			(unsigned)ctl_num(rebuild, NULL, "drive"),
+			ctl_bytes((double)ctl_num(rebuild, NULL, "left_bytes")).s, moves);
+		return;
+	}
 	fprintf(to,
 		"! drive %u: its blocks are read from their second copies; %s have one copy "
 		"only%s\n",
 		(unsigned)ctl_num(rebuild, NULL, "drive"),
-		ctl_bytes((double)ctl_num(rebuild, NULL, "left_bytes")).s,
-		is(rebuild, "state", "moving") ? ", and are being copied to the other drives" : "");
+		ctl_bytes((double)ctl_num(rebuild, NULL, "left_bytes")).s, moves);
 }
 
 static void of_room(FILE *to, const json_t *rebuild)
@@ -41,12 +51,12 @@ static void of_room(FILE *to, const json_t *rebuild)
 		name_of(rebuild), ctl_bytes((double)ctl_num(rebuild, NULL, "missing_bytes")).s);
 }
 
-void ctl_status_rebuild_warn(FILE *to, const json_t *rebuild)
+void ctl_status_rebuild_warn(FILE *to, const json_t *rebuild, uint64_t copies)
 {
 	const unsigned drive = (unsigned)ctl_num(rebuild, NULL, "drive");
 
 	if (is(rebuild, "what", "lost"))
-		of_loss(to, rebuild);
+		of_loss(to, rebuild, copies);
 	if (is(rebuild, "state", "no_room"))
 		of_room(to, rebuild);
 	else if (is(rebuild, "state", "no_drive"))

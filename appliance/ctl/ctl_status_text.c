@@ -18,14 +18,14 @@ static bool is_serving(const json_t *d)
 	return strcmp(ctl_word(d, "state").s, "serving") == 0;
 }
 
-static bool has_two_drives(const json_t *s)
+static unsigned drives_serving(const json_t *s)
 {
 	const json_t *d;
 	unsigned serving = 0;
 	size_t i;
 
 	json_array_foreach(json_object_get(s, "drives"), i, d) serving += is_serving(d);
-	return serving > 1;
+	return serving;
 }
 
 static bool is_missing(const json_t *d)
@@ -100,13 +100,18 @@ static void of_store(FILE *to, const json_t *s)
 			"! the store takes no changes, because its drives could not be written: "
 			"see the\n  daemon's log; it continues by itself when they can\n");
 	headline(to, s);
-	ctl_status_rebuild_warn(to, json_object_get(s, "rebuild"));
+	ctl_status_rebuild_warn(to, json_object_get(s, "rebuild"), ctl_num(s, "store", "copies"));
 	if (json_is_true(json_object_get(json_object_get(s, "store"), "converts")))
 		fprintf(to,
 			"! the store is getting a second copy of each block: %s still have one, "
 			"and until all have two no drive may be lost\n",
 			ctl_bytes((double)ctl_num(s, "store", "one_copy_bytes")).s);
-	if (ctl_num(s, "store", "log_copies") == 1 && has_two_drives(s))
+	if (ctl_num(s, "store", "log_copies") == 2 && ctl_num(s, "store", "copies") > 2 &&
+	    drives_serving(s) > 2)
+		fprintf(to,
+			"! the log is on two drives only: a drive is dead, there was no room for "
+			"a third copy, or nothing was changed since a drive was added\n");
+	if (ctl_num(s, "store", "log_copies") == 1 && drives_serving(s) > 1)
 		fprintf(to,
 			"! the log is on one drive only: a drive is dead, there was no room for "
 			"a second copy, or nothing was changed since a drive was added\n");

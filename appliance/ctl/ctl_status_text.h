@@ -25,9 +25,9 @@ must_check int ctl_status_get(struct ctl *c, char **text, json_t **out, char why
 void ctl_status_page(FILE *to, const json_t *status, const json_t *before, double seconds,
 		     uint32_t columns, uint32_t rows);
 
-/* Print a rebuild or a drain (the status' object "rebuild"; NULL: none): warnings, and its line of
- * the page. */
-void ctl_status_rebuild_warn(FILE *to, const json_t *rebuild);
+/* Print a rebuild or a drain (the status' object "rebuild"; NULL: none) of a store that keeps so
+ * many copies: warnings, and its line of the page. */
+void ctl_status_rebuild_warn(FILE *to, const json_t *rebuild, uint64_t copies);
 void ctl_status_rebuild_line(FILE *to, const json_t *rebuild);
 
 /* Every counter, a line for each group of them. */

@@ -31,7 +31,8 @@ struct drive_set { /* what format and check work on */
 	bool made[CTL_DRIVES_MAX]; /* the file was not there before */
 	uint32_t count;
 	uint32_t store_count;         /* the others are offered to it */
-	char left_out[NVME_ERR_TEXT]; /* why a drive could not be opened; "": all could */
+	uint32_t left_outs;           /* drives that could not be opened */
+	char left_out[NVME_ERR_TEXT]; /* ... why the first could not */
 	struct app_conf *conf;        /* when the names come from it */
 	struct nvme_dma *dma;
 	struct nvme_drive *drive[CTL_DRIVES_MAX];
@@ -150,11 +151,13 @@ static uint32_t namespaces(const struct drive_set *b, const char *name)
 	return count;
 }
 
-/* Takes a drive that cannot be opened out of the set: a store of two copies can do without it. */
+/* Takes a drive that cannot be opened out of the set: a store of several copies can do without it.
+ */
 static void leave_out(struct drive_set *b, uint32_t i, const char *why)
 {
-	ASSERT(i < b->count && !b->left_out[0]);
-	(void)snprintf(b->left_out, sizeof(b->left_out), "%s", why);
+	ASSERT(i < b->count && b->left_outs < META_DRIVES_MAX);
+	if (b->left_outs++ == 0)
+		(void)snprintf(b->left_out, sizeof(b->left_out), "%s", why);
 	b->count--;
 	b->store_count = b->count;
 	memmove(b->name[i], b->name[i + 1], (b->count - i) * sizeof(b->name[0]));
@@ -175,7 +178,7 @@ static int open_drives(const struct ctl *c, struct drive_set *b, bool create)
 		if (nvme_open(&b->drive[i], b->name[i], b->dma, &options, err_text,
 			      sizeof(err_text)) == 0)
 			continue;
-		if (create || b->count == 1 || b->left_out[0])
+		if (create || b->count == 1)
 			return ctl_fail("%s", err_text);
 		leave_out(b, i--, err_text);
 	}
@@ -305,6 +308,11 @@ static void print_format(const struct ctl *c, const struct drive_set *b)
 		       "one drive may be lost while the store serves; %u %% of the capacity is for "
 		       "files\n",
 		       c->fold, 100 * c->fold / (c->fold + 1));
+	else if (c->copies > 2)
+		printf("each block is on three drives: any two drives may be lost while the store "
+		       "serves\n"
+		       "a third of the capacity is for files; --protect mirror leaves half of "
+		       "it\n");
 	else if (c->copies > 1)
 		printf("each block is on two drives: one drive may be lost while the store serves\n"
 		       "half of the capacity is for files; --protect none leaves all of it%s\n",
@@ -314,11 +322,24 @@ static void print_format(const struct ctl *c, const struct drive_set *b)
 		       b->count > 1 ? "; --protect mirror keeps two copies" : "");
 }
 
+static int has_drives_for(const struct ctl *c, const struct drive_set *b)
+{
+	ASSERT(b->count > 0);
+	if (c->copies <= b->count)
+		return 0;
+	return c->copies > 2 ? ctl_fail("format: three copies of each block need three drives: "
+					"name %u more, or use --protect mirror for two copies",
+					c->copies - b->count)
+			     : ctl_fail("format: two copies of each block need two drives");
+}
+
 int ctl_cmd_format(struct ctl *c)
 {
 	struct drive_set b = { 0 };
 	int status = names_of(c, &b);
 
+	if (!status)
+		status = has_drives_for(c, &b);
 	if (!status)
 		status = look_before(c, &b);
 	if (!status)
@@ -428,7 +449,7 @@ static int sort_drives(struct drive_set *b)
 	int err = app_drives_sort_without(b->drive, b->name, &b->count, b->dma, &b->store_count,
 					  &missing, why, sizeof(why));
 
-	if (b->left_out[0] && (err || missing.copies < 2))
+	if (b->left_outs && (err || missing.copies <= b->left_outs))
 		return ctl_fail("%s", b->left_out);
 	return err ? ctl_fail("%s", why) : 0;
 }

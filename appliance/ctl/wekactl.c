@@ -66,11 +66,11 @@ static const struct argp_option options[] = {
 	{ "force", OPT_FORCE, NULL, 0,
 	  "format, drives attach: use drives that hold data; import: replace directories", 1 },
 	{ "salvage", OPT_SALVAGE, "DIR", 0, "check: copy verified data into a new directory", 1 },
-	{ "copies", OPT_COPIES, NULL, 0, "check: compare both copies of each block", 1 },
+	{ "copies", OPT_COPIES, NULL, 0, "check: compare all copies of each block", 1 },
 	{ "shards", OPT_SHARDS, "N", 0, "format: shares of the index, a power of two (64)", 1 },
 	{ "protect", OPT_PROTECT, "HOW", 0,
 	  "format: none; mirror, or 2+1 ... 10+1: one drive may be lost (mirror, with two "
-	  "drives or more)",
+	  "drives or more); 1+2: two drives may be lost",
 	  1 },
 	{ "threads", OPT_THREADS, "N", 0, "import, export: threads for the local files (4)", 1 },
 	{ "verify", OPT_VERIFY, NULL, 0, "import: compare content, and repair files that differ",
@@ -290,7 +290,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		c->copies = app_conf_scheme(arg).copies;
 		c->fold = app_conf_scheme(arg).fold;
 		if (c->copies == 0)
-			argp_error(state, "--protect is none, mirror, or 2+1 ... 10+1");
+			argp_error(state, "--protect is none, mirror, or 2+1 ... 10+1, or 1+2");
 		return 0;
 	case OPT_SHARDS:
 		c->shards = count_of(state, "--shards", arg, 4096);

@@ -138,7 +138,7 @@ int app_daemon_start_cores(struct app_daemon *d)
 	run->cfg.read_only = app_daemon_is_read_only(d);
 	run->cfg.overlay_bytes = d->overlay_bytes;
 	if (d->missing.drive < META_DRIVES_MAX && d->missing.copies > 1)
-		run->cfg.told_missing = d->missing.drive + 1;
+		run->cfg.told_missing = d->missing.told;
 	else if (d->missing.drive < META_DRIVES_MAX)
 		run->cfg.missing = &d->missing;
 	run->cfg.anew = run->cfg.boot == APP_BOOT_MOUNT && !run->cfg.read_only;

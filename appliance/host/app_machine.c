@@ -170,10 +170,10 @@ static int look_address(const struct app_conf *c, const char *key, const char *a
 	return err == -EADDRNOTAVAIL || err == -EADDRINUSE ? 0 : err;
 }
 
-/* With allow_missing one drive may be missing; the start finds out which. */
+/* With allow_missing as many drives as it names may be missing; the start finds out which. */
 static int look_drives(const struct app_conf *c, FILE *notes, char *why)
 {
-	bool left_out = false;
+	uint32_t left_outs = 0;
 	char line[NVME_ERR_TEXT];
 
 	for (uint32_t i = 0; i < c->ndrives; i++) {
@@ -181,13 +181,13 @@ static int look_drives(const struct app_conf *c, FILE *notes, char *why)
 
 		if (!err)
 			continue;
-		if (!c->allow_missing[0] || left_out || c->ndrives == 1) {
+		if (left_outs >= app_conf_drives_named(c->allow_missing) || c->ndrives == 1) {
 			app_conf_blame(c, APP_CONF_DRIVE, why, line);
 			return err;
 		}
 		fprintf(notes, "%s: drive = %s: the start leaves it out (allow_missing = %s)\n",
 			c->file, line, c->allow_missing);
-		left_out = true;
+		left_outs++;
 	}
 	return 0;
 }

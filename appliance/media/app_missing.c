@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 #include "appliance/media/app_missing.h"
 #include "base/log.h"
+#include "base/num.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -32,13 +33,13 @@ static bool is_there(const struct app_found *found, uint32_t count, uint32_t pla
 	return false;
 }
 
-/* A drive that is missing, other than `but`; META_DRIVES_MAX: none is. */
+/* A drive that is missing, other than those `but`, by bits; META_DRIVES_MAX: none is. */
 static uint32_t other_missing(const struct meta_set *set, const struct app_found *found,
-			      uint32_t count, uint32_t but)
+			      uint32_t count, uint64_t but)
 {
-	ASSERT(set->ndrives <= META_DRIVES_MAX && but < META_DRIVES_MAX);
+	ASSERT(set->ndrives <= META_DRIVES_MAX && but);
 	for (uint32_t d = 0; d < set->ndrives; d++)
-		if (d != but && !set->gone[d] && !set->lost[d] && !is_there(found, count, d))
+		if (!(but >> d & 1) && !set->gone[d] && !set->lost[d] && !is_there(found, count, d))
 			return d;
 	return META_DRIVES_MAX;
 }
@@ -56,21 +57,43 @@ __attribute__((format(printf, 4, 5))) static int refuse(const struct app_missing
 	return -ENODEV;
 }
 
-int app_missing_find(struct app_missing *missing, const struct meta_set *set,
-		     const struct app_found *found, uint32_t count, char *why, size_t why_size)
+/* Several drives, by their numbers. */
+static int find_several(struct app_missing *missing, const struct meta_set *set,
+			const struct app_found *found, uint32_t count, char *why, size_t why_size)
 {
-	uint32_t d, other;
+	const uint32_t named = (uint32_t)__builtin_popcountll(missing->told);
+
+	ASSERT(named > 1);
+	if (named >= set->copies)
+		return refuse(missing, why, why_size,
+			      "the store keeps %u cop%s of each block, and serves without %u at "
+			      "most",
+			      set->copies, set->copies == 1 ? "y" : "ies",
+			      max_u32(set->copies, 2) - 1);
+	for (uint64_t left = missing->told; left; left &= left - 1) {
+		const uint32_t d = (uint32_t)__builtin_ctzll(left);
+
+		if (d >= set->ndrives || set->gone[d])
+			return refuse(missing, why, why_size, "the store has no drive %u", d);
+		if (is_there(found, count, d))
+			return refuse(missing, why, why_size,
+				      "drive %u is present: take it out of the line", d);
+	}
+	return 0;
+}
+
+static int find_one(struct app_missing *missing, const struct meta_set *set,
+		    const struct app_found *found, uint32_t count, char *why, size_t why_size)
+{
+	const uint32_t d = place_of(set, missing->allow);
+	uint32_t other;
 
 	ASSERT(count <= META_DRIVES_MAX);
-	missing->drive = META_DRIVES_MAX;
-	if (!set)
-		return refuse(missing, why, why_size, "no other drive of the store is present");
-	d = place_of(set, missing->allow);
 	if (d == META_DRIVES_MAX)
 		return refuse(missing, why, why_size,
 			      "the store has no such drive; it has %u, whose numbers begin with 0",
 			      set->ndrives);
-	other = other_missing(set, found, count, d);
+	other = other_missing(set, found, count, 1ull << d);
 	if (is_there(found, count, d) && other == META_DRIVES_MAX)
 		return refuse(missing, why, why_size,
 			      "drive %u is present: remove the line from the configuration", d);
@@ -78,11 +101,39 @@ int app_missing_find(struct app_missing *missing, const struct meta_set *set,
 		return refuse(missing, why, why_size,
 			      "drive %u is present; the missing one is drive %u, %s", d, other,
 			      set->name[other]);
+	missing->told = 1ull << d;
+	return 0;
+}
+
+int app_missing_find(struct app_missing *missing, const struct meta_set *set,
+		     const struct app_found *found, uint32_t count, char *why, size_t why_size)
+{
+	uint32_t d, other;
+	int err;
+
+	ASSERT(count <= META_DRIVES_MAX);
+	missing->drive = META_DRIVES_MAX;
+	if (!set)
+		return refuse(missing, why, why_size, "no other drive of the store is present");
+	if (!app_conf_drive_numbers(missing->allow, &missing->told))
+		missing->told = 0;
+	err = (missing->told & (missing->told - 1) ? find_several : find_one)(missing, set, found,
+									      count, why, why_size);
+	if (err)
+		return err;
+	other = other_missing(set, found, count, missing->told);
+	if (other < META_DRIVES_MAX &&
+	    (uint32_t)__builtin_popcountll(missing->told) + 1 < set->copies)
+		return refuse(missing, why, why_size,
+			      "drive %u, %s, is missing as well: name both, as in 0,1, if both are "
+			      "lost",
+			      other, set->name[other]);
 	if (other < META_DRIVES_MAX)
 		return refuse(missing, why, why_size,
-			      "drive %u, %s, is missing as well, and a store serves without one at "
+			      "drive %u, %s, is missing as well, and a store serves without %s at "
 			      "most; wekactl check --salvage DIR saves what is on the others",
-			      other, set->name[other]);
+			      other, set->name[other], set->copies > 2 ? "two" : "one");
+	d = (uint32_t)__builtin_ctzll(missing->told);
 	ASSERT(d < set->ndrives && !set->gone[d]);
 	missing->drive = d;
 	missing->nblocks = set->nblocks[d];
@@ -95,14 +146,14 @@ int app_missing_find(struct app_missing *missing, const struct meta_set *set,
 bool app_missing_leaves_out(struct app_missing *missing, struct app_conf *conf, uint32_t at,
 			    const char *why)
 {
-	if (!*missing->allow || missing->left_out || conf->ndrives == 1)
+	if (missing->left_outs >= app_conf_drives_named(missing->allow) || conf->ndrives == 1)
 		return false;
 	ASSERT(at < conf->ndrives);
 	log_info("%s: left out, since allow_missing = %s", why, missing->allow);
 	conf->ndrives--;
 	memmove(conf->drive[at], conf->drive[at + 1],
 		(conf->ndrives - at) * sizeof(conf->drive[0]));
-	missing->left_out = true;
+	missing->left_outs++;
 	return true;
 }
 
@@ -122,7 +173,7 @@ void app_missing_way_out(const struct app_missing *missing, const struct app_con
 	const size_t used = strlen(why);
 
 	ASSERT(used < APP_CONF_WHY);
-	if (missing->left_out)
+	if (missing->left_outs)
 		(void)snprintf(why + used, APP_CONF_WHY - used,
 			       "; another drive is missing as well, and allow_missing lets one be");
 	else if (!*missing->allow && at < conf->ndrives && others_there(conf, at))

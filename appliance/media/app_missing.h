@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * The drive that allow_missing lets a store serve without.
+ * The drives that allow_missing lets a store serve without.
  *
- * The operator names it, by its number in the store or by its name.  The present drives tell which
- * ones the store has, so each mistake is found before the mount: a drive that the store does not
- * have, one that is present, a second one that is missing.
+ * The operator names one, by its number in the store or by its name; or several of a store that
+ * keeps three copies, by their numbers.  The present drives tell which ones the store has, so each
+ * mistake is found before the mount: a drive that the store does not have, one that is present,
+ * another one that is missing.
  */
 #ifndef APP_MISSING_H
 #define APP_MISSING_H
@@ -13,11 +14,12 @@
 
 struct app_missing {
 	const char *allow; /* as configured; "": every drive of the store must be there */
-	uint32_t drive;    /* its place in the store; META_DRIVES_MAX: none is missing */
+	uint64_t told;     /* all of them, by their bits */
+	uint32_t drive;    /* the first one's place; META_DRIVES_MAX: none is missing */
 	uint64_t nblocks;
 	char name[META_DRIVE_NAME]; /* as the store keeps it; "": it has none */
-	bool left_out;              /* a drive of the configuration could not be opened */
-	uint32_t copies;            /* of each block in the store: with 2 it serves without one */
+	uint32_t left_outs;         /* drives of the configuration that could not be opened */
+	uint32_t copies;            /* of each block in the store: it serves without one less */
 	struct {                    /* drives of the configuration that could not be opened */
 		int err;
 		char name[META_DRIVE_NAME];
@@ -29,7 +31,7 @@ struct app_missing {
 };
 
 /**
- * app_missing_find - which drive of `set` allow_missing names, and may the store serve without it?
+ * app_missing_find - finds the drives of `set` that allow_missing names; may the store do without?
  *
  * found[]: the drives that are there.  set NULL: none of them is of a store.
  * Errors:  -ENODEV, with a line in `why`.
@@ -39,7 +41,8 @@ must_check int app_missing_find(struct app_missing *missing, const struct meta_s
 				size_t why_size);
 
 /* Drive `at` of the configuration cannot be opened, for the reason in `why` (APP_CONF_WHY).
- * Returns true after removing it from *conf, with a line in the log: once, if allow_missing is set.
+ * Returns true after removing it from *conf, with a line in the log: as often as allow_missing
+ * names a drive.
  * app_missing_find() checks whether it is the drive that may be missing. */
 must_check bool app_missing_leaves_out(struct app_missing *missing, struct app_conf *conf,
 				       uint32_t at, const char *why);

@@ -342,10 +342,10 @@ int meta__plan_drive(struct meta *m, struct meta_op *op)
 	if (op->keeps.user.drive_asked)
 		return m->boot->drain_status == -EAGAIN ? META__NEEDS_ROOM : m->boot->drain_status;
 	op->keeps.user.drive_asked = true;
-	if (op->flags & META_PROTECT && op->length)
-		err = meta_fold(m, (uint32_t)op->length);
-	else if (op->flags & META_PROTECT)
-		err = meta_protect(m);
+	if (op->flags & META_PROTECT)
+		err = meta_scheme_begin(
+			m, &(struct meta_scheme){ .copies = op->offset ? (uint32_t)op->offset : 2,
+						  .fold = (uint32_t)op->length });
 	else if (op->flags & META_UNDRAIN)
 		err = meta_drive_undrain(m, drive);
 	else

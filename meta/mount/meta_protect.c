@@ -244,6 +244,8 @@ int meta_fold(struct meta *m, uint32_t zones)
 		return -EBUSY;
 	if (zones < META__FOLD_MIN || zones > META_FOLD_MAX || m->copies > 2)
 		return -EINVAL;
+	if (m->copies > 2)
+		return -EINVAL;
 	if (m->fold == zones)
 		return -EALREADY;
 	if (m->copies < 2 || m->converts || m->zones->geo.drives_serving <= zones)
@@ -270,6 +272,10 @@ bool meta_scheme_parse(const char *text, size_t len, struct meta_scheme *out)
 		out->copies = 1;
 		return true;
 	}
+	if (len == strlen("1+2") && memcmp(text, "1+2", len) == 0) {
+		out->copies = 3;
+		return true;
+	}
 	for (; i < len && i < 2 && text[i] >= '0' && text[i] <= '9'; i++)
 		zones = zones * 10 + (uint32_t)(text[i] - '0');
 	out->fold = zones;
@@ -277,9 +283,22 @@ bool meta_scheme_parse(const char *text, size_t len, struct meta_scheme *out)
 	       len - i == 2 && memcmp(text + i, "+1", 2) == 0;
 }
 
+int meta_scheme_begin(struct meta *m, const struct meta_scheme *scheme)
+{
+	ASSERT(scheme->copies > 0 && scheme->copies <= META__ROOT_COPIES);
+	if (scheme->copies < 2)
+		return -EINVAL;
+	if (scheme->fold)
+		return meta_fold(m, scheme->fold);
+	if (scheme->copies > 2)
+		return m->copies == scheme->copies ? -EALREADY : -EINVAL;
+	return m->copies > 2 ? -EINVAL : meta_protect(m);
+}
+
 struct meta_copies meta_copies(const struct meta *m)
 {
 	struct meta_copies out = {
+		.copies = max_u32(m->copies, 1),
 		.converts = m->converts,
 		.cannot = m->converts && m->boot->drain.cannot,
 	};

@@ -37,12 +37,12 @@ static void make_drives(struct app_files *s, uint32_t ndrives)
 	}
 }
 
-void app_files_begin(struct app_files *s, uint32_t ndrives, uint32_t fold)
+static void begin(struct app_files *s, uint32_t ndrives, uint32_t copies, uint32_t fold)
 {
 	*s = (struct app_files){ .rig = { .transport = "shm",
 					  .cfg = { .ndrives = ndrives,
 						   .nshards = 4,
-						   .copies = 2,
+						   .copies = copies,
 						   .fold = fold,
 						   .cache_bytes = 16 << 20,
 						   .staging_bytes = 24 << 20,
@@ -56,6 +56,16 @@ void app_files_begin(struct app_files *s, uint32_t ndrives, uint32_t fold)
 	make_drives(s, ndrives);
 	app_rig_begin(&s->rig);
 	s->client = app_rig_connect(&s->rig);
+}
+
+void app_files_begin(struct app_files *s, uint32_t ndrives, uint32_t fold)
+{
+	begin(s, ndrives, 2, fold);
+}
+
+void app_files_begin_three(struct app_files *s, uint32_t ndrives)
+{
+	begin(s, ndrives, 3, 0);
 }
 
 static void stop(struct app_files *s)

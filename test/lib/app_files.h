@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * A store of two copies on simulated drives, under the appliance whole but for main(), and files in
- * it that are written and compared.  The store is formatted at the beginning.
+ * A store of two or three copies on simulated drives, under the appliance whole but for main(), and
+ * files in it that are written and compared.  The store is formatted at the beginning.
  *
  *	static struct app_files s;
  *
@@ -28,8 +28,9 @@ struct app_files {
 	uint32_t spoilt; /* times */
 };
 
-/* fold: data zones of a fold; 0: the store has pairs only. */
+/* Two copies; fold: data zones of a fold, 0: the store has pairs only. */
 void app_files_begin(struct app_files *s, uint32_t ndrives, uint32_t fold);
+void app_files_begin_three(struct app_files *s, uint32_t ndrives);
 void app_files_end(struct app_files *s);
 /* Stops the appliance, and mounts the store again. */
 void app_files_mount(struct app_files *s);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * A store of two or three copies on drives of memory, with files, and what each of them has: to be looked at
- * without a mount.  Whatever is not as it should be fails the test.
+ * A store of two or three copies on drives of memory, with files, and what each of them has: to be
+ * looked at without a mount.  Whatever is not as it should be fails the test.
  *
  *	static struct raw_files s;
  *

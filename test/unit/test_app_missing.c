@@ -86,6 +86,40 @@ Test(app_missing, what_an_operator_gets_wrong_is_said)
 	expect_refused("2", "no such drive");
 }
 
+/* A store that keeps three copies of each block serves without two drives. */
+Test(app_missing, several_are_named_by_numbers)
+{
+	struct app_missing missing = { .allow = "3, 2" };
+
+	set.copies = 3;
+	all_but(2, true);
+	cr_assert_eq(app_missing_find(&missing, &set, found, count, why, sizeof(why)), 0, "%s",
+		     why);
+	cr_assert(missing.told == 0xc && missing.drive == 2);
+	expect_refused("2", "drive 3, ...");
+	expect_refused("2", "name both");
+	expect_refused("1,2", "drive 1 is present");
+	expect_refused("2,5", "has no drive 5");
+	expect_refused("1,2,3", "keeps 3 copies of each block, and serves without 2 at most");
+	all_but(2, false);
+	expect_refused("2,3", "drive 3 is present");
+	set.copies = 2;
+	all_but(2, true);
+	expect_refused("2,3", "serves without 1 at most");
+}
+
+Test(app_missing, as_many_are_left_out_as_are_named)
+{
+	static struct app_conf conf;
+	struct app_missing missing = { .allow = "2,3" };
+
+	conf.ndrives = DRIVES;
+	cr_assert(app_missing_leaves_out(&missing, &conf, 1, "d1 cannot be opened"));
+	cr_assert(app_missing_leaves_out(&missing, &conf, 1, "d2 cannot be opened"));
+	cr_assert(!app_missing_leaves_out(&missing, &conf, 1, "d3 cannot be opened"));
+	cr_assert_eq(conf.ndrives, DRIVES - 2);
+}
+
 /* Nothing is left of a store that had one. */
 Test(app_missing, where_no_drive_is_left_none_may_be_missing)
 {
@@ -101,11 +135,11 @@ Test(app_missing, where_no_drive_is_left_none_may_be_missing)
 Test(app_missing, what_is_no_drive_is_known_without_one)
 {
 	static const char *const good[] = {
-		"0", "63", "file:/x", "pci:0000:01:00.0", "vfio-user:/x", "...end/d1"
+		"0",        "63", "0,63", "1, 2", "file:/x", "pci:0000:01:00.0", "vfio-user:/x",
+		"...end/d1"
 	};
-	static const char *const bad[] = {
-		"64", "d1", "-1", "1x", "007", "mem:1G", "/dev/nvme0n1"
-	};
+	static const char *const bad[] = { "64", "d1",   "-1",   "1x",     "007",
+					   "1,", "1,64", "1,d2", "mem:1G", "/dev/nvme0n1" };
 
 	for (uint32_t i = 0; i < sizeof(good) / sizeof(*good); i++)
 		cr_assert(app_conf_drive_named(good[i]), "%s", good[i]);
@@ -143,6 +177,8 @@ Test(app_missing, one_of_two_copies_may_stay_closed_and_drives_that_are_gone_do_
 	cr_assert_eq(without(1u << 2, 2), 0);
 	cr_assert_eq(without(1u << 2 | 1u << 1, 2), -ENOENT);
 	cr_assert_eq(without(1u << 2, 1), -ENOENT);
+	cr_assert_eq(without(1u << 2 | 1u << 1, 3), 0);
+	cr_assert_eq(without(1u << 2 | 1u << 1 | 1u << 0, 3), -ENOENT);
 	set.gone[2] = true;
 	cr_assert_eq(without(1u << 2, 1), 0, "nothing is there");
 	cr_assert_eq(without(1u << 2 | 1u << 1, 2), 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * A store of three copies without a mount: any two drives are missing or lost, two copies of all are
- * spoilt, the roots are gone.  Salvage brings back every byte.
+ * A store of three copies without a mount: any two drives are missing or lost, two copies of all
+ * are spoilt, the roots are gone.  Salvage brings back every byte.
  */
 #include "test/lib/raw_files.h"
 
