@@ -7,7 +7,7 @@
  *   filled, stopped  -->  mounted, changed  -->  power off: trees, and a log to be replayed
  *
  * One is as it was before directories could have parts, one has them, one has two copies of each
- * block besides, and one is getting them.
+ * block besides, one has three, and one is getting two.
  *
  * (WK_GOLDEN_MAKE=1 writes the image if it is not there yet.)
  */
@@ -26,6 +26,7 @@
 #define WITH_PARTS   "test/golden/store-4-spread.img" /* /dir is: from 39 names on */
 #define WITH_PAIRS   "test/golden/store-4-pairs.img"  /* ... and each block is on two of 3 drives */
 #define WITH_FOLDS   "test/golden/store-4-folds.img"  /* ... some of them in folds of two zones */
+#define WITH_THREE   "test/golden/store-4-three.img"  /* each block is on three of 4 drives */
 #define CONVERTING   "test/golden/store-4-converts.img" /* ... or on one of 2 still */
 #define IMAGE_MAX    (200u << 10)
 #define DRIVE_BYTES  (2u << 20)
@@ -70,6 +71,15 @@ static void setup_folds(void)
 {
 	setup_pairs();
 	r.conf.fold = 2;
+}
+
+/* After the suite's: ... of three copies. */
+static void setup_three(void)
+{
+	rig_end(&r);
+	rig_make(&r, 5, 4, DRIVE_BYTES, 4, true);
+	r.conf.copies = 3;
+	r.copied = true;
 }
 
 /* After the suite's: ... that gets a second copy of each block. */
@@ -418,6 +428,30 @@ Test(meta_golden, store_with_folds_reads_the_same_without_any_one_drive, .init =
 		cr_assert_eq(rig_check(&r, &found), 0, "%s", found.first[0]);
 		rig_end(&r);
 		make_pairs();
+	}
+}
+
+Test(meta_golden, store_of_three_copies_mounts_is_whole_and_reads_as_what_was_written,
+     .init = setup_three)
+{
+	mounts_and_reads(WITH_THREE);
+	cr_assert_eq(r.m->copies, 3);
+	cr_assert_eq(rig_thin_zones(&r), 0);
+}
+
+Test(meta_golden, store_of_three_copies_reads_the_same_without_any_two_drives, .init = setup_three)
+{
+	for (uint32_t d = 0; d < 4; d++) {
+		const uint32_t other = (d + 1 + d % 2) % 4;
+		struct meta_check found;
+
+		load(WITH_THREE);
+		r.conf.drive[d].nblocks = r.conf.drive[other].nblocks = 0;
+		r.conf.drive[d].missing = r.conf.drive[other].missing = true;
+		cr_assert_eq(rig_mount(&r), 0, "drives %u, %u: %s", d, other, meta_error(r.m));
+		is_what_it_was();
+		cr_assert_eq(rig_check(&r, &found), 0, "%s", found.first[0]);
+		setup_three();
 	}
 }
 

@@ -6,6 +6,8 @@
 #define STORE_COPIES 3u
 #include "test/unit/meta_pair_store.h"
 
+#define NAMES 16000u /* take more pages than the cache has */
+
 TestSuite(meta_three, .timeout = 300);
 
 /* Returns how many groups of so many zones there are in use; each is as it must be. */
@@ -461,6 +463,53 @@ Test(meta_three, blocks_of_which_two_copies_are_bad_are_read_and_moved)
 		all_is_there();
 		rig_end(&r);
 	}
+}
+
+/* The drives as they are now; and as they were. */
+static void keep(uint8_t *kept[4], bool back)
+{
+	for (uint32_t d = 0; d < 4; d++) {
+		if (!back) {
+			kept[d] = malloc(DRIVE_BYTES);
+			cr_assert_not_null(kept[d]);
+			memcpy(kept[d], r.image[d], DRIVE_BYTES);
+			continue;
+		}
+		memcpy(r.image[d], kept[d], DRIVE_BYTES);
+		memcpy(r.view[d], kept[d], DRIVE_BYTES);
+	}
+}
+
+/* The cache has no room for all pages; a mount reads those above leaves. */
+Test(meta_three, pages_of_which_two_copies_are_bad_are_read)
+{
+	uint8_t *kept[4];
+
+	store(1, 4, false);
+	for (uint32_t i = 0; i < NAMES; i++)
+		cr_assert_eq(rig_put(&r, full_path(i), 0, i + 1), 0, "%s", meta_error(r.m));
+	cr_assert_eq(rig_stop(&r), 0);
+	keep(kept, false);
+	for (uint32_t pair = 0; pair < 6; pair++) {
+		keep(kept, true);
+		cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
+		spoil(pair % 4);
+		spoil((pair + 1 + pair / 4) % 4);
+		rig_kill(&r);
+		cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
+		for (uint32_t i = pair; i < NAMES; i += 41) {
+			uint64_t fill;
+			uint32_t blocks;
+
+			cr_assert_eq(rig_get(&r, full_path(i), &blocks, &fill), 0, "%s",
+				     meta_error(r.m));
+			cr_assert_eq(fill, i + 1);
+		}
+		rig_kill(&r);
+	}
+	for (uint32_t d = 0; d < 4; d++)
+		free(kept[d]);
+	rig_end(&r);
 }
 
 /* ... and one on a drive that is lost. */
