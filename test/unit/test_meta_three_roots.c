@@ -277,3 +277,26 @@ Test(meta_three_roots, any_two_copies_of_any_root_may_be_damaged_and_not_all)
 		rig_end(&r);
 	}
 }
+
+/* No store is converted to three copies or back: one of the two is wrong. */
+Test(meta_three_roots, superblock_of_the_same_set_that_says_two_copies_refuses_the_mount)
+{
+	static uint8_t block[4096];
+	struct meta__super s;
+
+	three(1, 4, 4, true);
+	put_some(10);
+	rig_idle(&r);
+	s = r.m->boot->super;
+	s.copies = 2;
+	s.drive = 1;
+	s.nzones = geo()->zone_count[1];
+	meta__super_build(&s, block);
+	rig_power_cut(&r);
+	memcpy(r.image[1], block, sizeof(block));
+	memcpy(r.view[1], block, sizeof(block));
+	cr_assert_eq(rig_mount(&r), -EUCLEAN);
+	cr_assert(strstr(meta_error(r.m), "drive 1: a superblock says 2 copies, another one"), "%s",
+		  meta_error(r.m));
+	rig_end(&r);
+}
