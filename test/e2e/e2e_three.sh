@@ -56,6 +56,7 @@ refuses "from one, too" "three drives: name 2 more" "$BIN/wekactl" format --prot
 [ -e "$DIR/d5" ] && not_ok "no drive was made" || ok "no drive was made"
 check "format, and it says what is kept" sh -c "'$BIN/wekactl' format --protect 1+2 '$D0' '$D1' '$D2' '$D3' '$D4' | grep 'any two drives may be lost'"
 echo "rebuild_bytes_per_second = 64K" >>"$CONF" # so that the first drive is still lost when the second fails
+echo "scrub_bytes_per_second = 256M" >>"$CONF"
 check "start" start
 check "import" ctl -q import "$DIR/src" /tree
 check "protect says how many drives may be lost" protect_says "on three drives: any two drives may be lost"
@@ -111,6 +112,17 @@ check "the log says when all is whole" said "is gone from the store: each block 
 check "any two may be lost again" protect_says "any two drives may be lost"
 is "as a script reads" 2 "$(may_lose)"
 check "all is there" is_all_there
+
+# What a scrub found on a drive before it was lost is forgotten in a later round.
+nothing_is_damaged() {
+	n=0
+	until [ "$(number damage files) $(number scrub bad_blocks) $(number scrub bad_pages)" = "0 0 0" ]; do
+		n=$((n + 1))
+		[ $n -lt 600 ] || { ctl status; return 1; }
+		sleep 0.1
+	done
+}
+check "no file is damaged" nothing_is_damaged
 
 # ---- a third one, and a fourth at once ------------------------------------------------------------------
 
