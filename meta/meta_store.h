@@ -218,6 +218,9 @@ enum meta__zone_state {
 	ZONE_GONE,         /* its drive is: for ever */
 };
 
+#define META__PARITY_P 1u
+#define META__PARITY_Q 2u
+
 struct meta__zone {
 	struct list link;     /* of the list of its state                                 */
 	uint64_t incarnation; /* as in its header                                         */
@@ -245,7 +248,7 @@ struct meta__zone {
 	uint32_t heads;  /* OPENING: zones of the group whose headers are not durable yet */
 	uint64_t pair;   /* number of the group, or of parity the fold, that it is or was in */
 	uint32_t next;   /* of its fold: the next zone in the ring, + 1; 0: it is in none */
-	bool parity;     /* ... and this is the fold's parity */
+	uint8_t parity;  /* ... and this is parity: META__PARITY_P or _Q; else 0 */
 	bool folding;    /* a fold is being made of it: it is no victim */
 	bool unlike;     /* its copies differ somewhere: it is emptied, not folded */
 	bool bare;       /* a twin that was freed alone: its content must stay (meta_fold.c (3)) */
@@ -343,9 +346,9 @@ struct meta__zones {
 	uint32_t folded;                   /* ... and their data zones */
 	uint32_t unlikes;
 	uint64_t parity_blocks; /* written since mount */
-	/* The header of parity that names the members of a fold, from its write until the fold is
-	 * made; NULL at other times.  Its status is -EAGAIN until the write has ended. */
-	const struct meta__zone_seen *naming;
+	/* The headers of P and Q that name the members of a fold, from the write of each until the
+	 * fold is made; NULL at other times.  The status is -EAGAIN until the write has ended. */
+	const struct meta__zone_seen *naming[META_FOLD_PARITIES];
 	int naming_status;
 	struct meta__zone_io io[META__ZONE_IOS];
 };
@@ -404,8 +407,6 @@ int meta__moved_alloc(struct meta *m, uint32_t nblocks, struct meta_run *runs, u
 uint64_t meta__moved_room(const struct meta *m); /* blocks, sooner or later */
 /* Groups that blocks which get their second copies leave for other collection: meta_gc.c (8). */
 #define META__LEFT_ZONES 2u
-/* Groups that the folder may take before its folds free some: meta_fold_space.c (1). */
-#define META__FOLDER_ROOM 2u
 
 /* ---- meta_space.c -------------------------------------------------------- */
 

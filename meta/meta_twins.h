@@ -18,9 +18,10 @@
 
 #include <stdatomic.h>
 
-#define META_FOLD_MAX   10u                  /* data zones of a fold: meta_fold.c */
-#define META_FOLD_ZONES (META_FOLD_MAX + 2u) /* ... with those of parity: meta_fold_terms.c */
-#define META_COPIES_MAX 3u                   /* of a block of data or pages: meta_pair.c */
+#define META_FOLD_MAX      10u /* data zones of a fold: meta_fold.c */
+#define META_FOLD_PARITIES 2u  /* zones of parity of a fold, at most: P and Q */
+#define META_FOLD_ZONES    (META_FOLD_MAX + META_FOLD_PARITIES)
+#define META_COPIES_MAX    3u /* of a block of data or pages: meta_pair.c */
 
 /* The role of a zone in its fold: of data 0 .. META_FOLD_MAX - 1, in the header's order; or: */
 #define META_FOLD_P 14u

@@ -3,7 +3,7 @@
  * Drives that have the blocks of a zone: its copies, or all zones of its fold.
  *
  *   pair   first -> twin -> first                 `twin` of a zone is the next one of its ring
- *   fold   data -> data -> parity -> data         `next` is
+ *   fold   data -> data -> P -> Q -> data         `next` is
  *
  * Sets of drives are bits, so that a zone's copies are counted, and not asked for one by one.
  *

@@ -12,14 +12,22 @@ static inline bool meta__in_fold(const struct meta__zone *at)
 	return at->next != 0;
 }
 
-/* Returns the zone of parity of the fold that this zone is in. */
+/* Returns how many zones of parity each fold of this store has, and so how many of its zones may be
+ * missing: as many as copies of a block. */
+static inline uint32_t meta__fold_parities(const struct meta *m)
+{
+	ASSERT(m->copies > 1 && m->copies <= 1 + META_FOLD_PARITIES);
+	return m->copies - 1;
+}
+
+/* Returns the zone P of the fold that this zone is in. */
 uint32_t meta__fold_parity(const struct meta *m, uint32_t zone);
 /* Fills in the fold's zones of data, from this one on if it is of data.  Returns how many. */
 uint32_t meta__fold_members(const struct meta *m, uint32_t zone, uint32_t member[META_FOLD_MAX]);
-/* Makes a fold of what P's header says.  These zones are in no pair and in no fold. */
+/* Makes a fold of what the header of P or of Q says.  These zones are in no fold. */
 void meta__fold_make(struct meta *m, const struct meta__zone_seen *head);
-/* The zones are in no fold any more.  Returns the zone of parity. */
-uint32_t meta__fold_end(struct meta *m, uint32_t zone);
+/* The zones are in no fold any more.  Fills in those of parity.  Returns how many. */
+uint32_t meta__fold_end(struct meta *m, uint32_t zone, uint32_t parity[META_FOLD_PARITIES]);
 
 /* Returns the live blocks of all its zones. */
 uint64_t meta__fold_live(const struct meta *m, uint32_t zone);
@@ -38,12 +46,14 @@ void meta__fold_spoilt(struct meta *m, uint32_t zone);
 uint32_t meta__fold_terms(const struct meta *m, uint64_t baddr, uint64_t away,
 			  struct meta_fold_term term[META_FOLD_MAX]);
 
-/* Returns the header of a fold's parity, as the store serves by it: members and incarnations. */
+/* Fills in what the header of a fold's parity says of the fold: members and incarnations. */
 void meta__fold_head(const struct meta *m, uint32_t parity, struct meta__zone_seen *head);
 
 /* Returns how many zones of data a fold has at most, with the drives that serve now; 0: none is
  * made. */
 uint32_t meta__fold_width(const struct meta *m);
+/* Returns the groups that the folder may take before its folds free some: meta_fold_space.c (1). */
+uint32_t meta__folder_room(const struct meta *m);
 /* Returns the groups that collection and the folder need to work with, beside those of any store:
  * meta_fold_space.c (1). */
 uint32_t meta__fold_room(const struct meta *m);
@@ -52,6 +62,8 @@ uint32_t meta__fold_room(const struct meta *m);
 uint64_t meta__fold_zones(const struct meta *m, const uint32_t *on, uint64_t groups);
 uint64_t meta__fold_groups(const struct meta *m, const uint32_t *on, uint64_t zones);
 uint64_t meta__fold_groups_now(const struct meta *m, uint64_t zones); /* ... that serve now */
+/* Returns the groups that could be made of all zones in folds. */
+uint64_t meta__fold_groups_taken(const struct meta *m);
 /* ... on the drives that are left when the spare ones are lost. */
 uint64_t meta__fold_zones_left(const struct meta *m, uint64_t groups);
 

@@ -2,16 +2,16 @@
 /*
  * The space of folds (meta_fold.c): how much data fits into so many groups (meta_pair.c (6)).
  *
- *   all groups | reserve | always in pairs | K zones of data and one of parity ... | pairs |
- *                        |                 | as far as drives are alike             | rest  |
+ *   all groups | reserve | always in groups | K zones of data and their parity ... | groups |
+ *                        |                  | as far as drives are alike            | rest   |
  *
  *  (1) Collection empties all zones of a fold together, and the folder needs a zone before it frees
  *      some.  So the reserve is larger (meta_space.c (1)): collection stops above what the folder
  *      needs, and new data above what collection needs for one fold
  *      [test_meta_fold_full:stores_that_had_changes_are_rebuilt].
  *  (2) The zones of a fold are on different drives.  So no fold is wider than the number of drives
- *      that take new zones, and a store with two such drives makes no folds.
- *  (3) Some zones are always in pairs: open ones, and those that wait for others
+ *      that take new zones, and a store with fewer than two beside those of the parity makes none.
+ *  (3) Some zones are always in groups: open ones, and those that wait for others
  *      [test_meta_fold:files_fill_what_folds_can_hold].
  *  (4) Files leave room for folds that are as narrow as after a loss: meta_space.c (5)
  *      [test_meta_fold_full:room_is_kept_for_the_folds_of_the_drives_that_stay].
@@ -20,12 +20,14 @@
 
 static uint32_t width_on(const struct meta *m, const uint32_t *on)
 {
+	const uint32_t parities = meta__fold_parities(m);
 	uint32_t drives = 0;
 
-	ASSERT(m->fold > 0 && m->copies > 1);
+	ASSERT(m->fold > 0);
 	for (uint32_t d = 0; d < m->zones->geo.ndrives; d++)
 		drives += on[d] > 0;
-	return drives <= META__FOLD_MIN ? 0 : min_u32(m->fold, drives - 1);
+	return drives < META__FOLD_MIN + parities ? 0
+						  : min_u32(m->fold, drives - parities); /* (2) */
 }
 
 uint32_t meta__fold_width(const struct meta *m)
@@ -38,12 +40,17 @@ uint32_t meta__fold_width(const struct meta *m)
 	return width_on(m, on);
 }
 
+uint32_t meta__folder_room(const struct meta *m)
+{
+	return 1 + meta__fold_parities(m);
+}
+
 uint32_t meta__fold_room(const struct meta *m)
 {
 	const uint32_t width = meta__fold_width(m);
 
 	ASSERT(width <= META_FOLD_MAX);
-	return width ? width + META__FOLDER_ROOM : 0; /* (1) */
+	return width ? width + meta__folder_room(m) : 0; /* (1) */
 }
 
 /* Returns how many zones of data there are if so many groups, of all that could be made, are for
@@ -58,7 +65,7 @@ static uint64_t zones_in(const struct meta *m, const uint32_t *on, uint64_t grou
 	ASSERT(groups <= all && width >= META__FOLD_MIN); /* (2) */
 	for (uint32_t d = 0; d < m->zones->geo.ndrives; d++)
 		part[d] = all ? (uint32_t)(on[d] * groups / all) : 0;
-	folds = meta__groups_on(m, part, (uint32_t)width + 1); /* with its parity */
+	folds = meta__groups_on(m, part, (uint32_t)width + meta__fold_parities(m));
 	for (uint32_t d = 0; d < m->zones->geo.ndrives; d++)
 		part[d] -= (uint32_t)min_u64(part[d], folds);
 	return max_u64(groups, folds * width + meta__groups_made(m, part));
@@ -107,6 +114,16 @@ uint64_t meta__fold_groups(const struct meta *m, const uint32_t *on, uint64_t zo
 			least = groups + 1;
 	}
 	return least + in_pairs(m, on);
+}
+
+uint64_t meta__fold_groups_taken(const struct meta *m)
+{
+	const struct meta__zones *z = m->zones;
+
+	ASSERT(z->folded >= META__FOLD_MIN * z->folds);
+	if (likely(z->folds == 0))
+		return 0;
+	return div_up(z->folded + (uint64_t)z->folds * meta__fold_parities(m), m->copies);
 }
 
 uint64_t meta__fold_groups_now(const struct meta *m, uint64_t zones)

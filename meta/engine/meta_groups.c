@@ -42,9 +42,9 @@ bool meta__in_pairs(const struct meta *m)
  * each: that bounds the groups for any k, and they can be made when no k forbids it. */
 uint32_t meta__groups_on(const struct meta *m, const uint32_t *zones, uint32_t width)
 {
-	uint32_t largest[META_FOLD_MAX + 1] = { 0 }, sum = 0, groups;
+	uint32_t largest[META_FOLD_ZONES] = { 0 }, sum = 0, groups;
 
-	ASSERT(width >= 1 && width <= META_FOLD_MAX + 1);
+	ASSERT(width >= 1 && width <= META_FOLD_ZONES);
 	for (uint32_t d = 0; d < m->zones->geo.ndrives; d++) {
 		uint32_t next = meta__drive_takes(m, d) ? zones[d] : 0;
 

@@ -10,7 +10,7 @@
  *  (1) A zone counts until durable roots cannot name it any more, though nothing lives there by
  *      now: a power cut goes back to those roots
  *      [test_meta_needed:second_drive_is_lost_exactly_if_nothing_depends_on_it].
- *  (2) A fold can do without one of its zones, of data or parity
+ *  (2) A fold can do without as many of its zones, of data or parity, as it has of parity
  *      [test_meta_needed:folds_and_the_log_can_do_without_one_drive].
  *  (3) Zones of the log count, the one ahead included: the log goes on there
  *      [test_meta_needed:folds_and_the_log_can_do_without_one_drive].
@@ -60,6 +60,7 @@ static bool zone_needs(const struct meta *m, uint32_t zone, uint32_t drive)
 {
 	const uint32_t first = meta__pair_first(m, zone);
 	const struct meta__zone *at = meta__zone_at(m, first);
+	uint32_t member[META_FOLD_MAX];
 	uint64_t others;
 
 	ASSERT(drive < META_DRIVES_MAX);
@@ -67,7 +68,7 @@ static bool zone_needs(const struct meta *m, uint32_t zone, uint32_t drive)
 		return false;
 	others = meta__drives_of(m, first) & ~(1ull << drive);
 	if (meta__in_fold(at)) /* (2) */
-		return meta__drives_read(m, others) < (uint32_t)__builtin_popcountll(others);
+		return meta__drives_read(m, others) < meta__fold_members(m, first, member);
 	return meta__drives_read(m, others) == 0;
 }
 

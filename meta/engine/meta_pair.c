@@ -134,8 +134,8 @@ uint32_t meta__pair_first(const struct meta *m, uint32_t zone)
 	const struct meta__zone *at = meta__zone_at(m, zone);
 
 	ASSERT(at->twin != zone + 1); /* (1) */
-	if (at->parity)
-		return at->next - 1;
+	for (; at->parity; at = meta__zone_at(m, zone))
+		zone = at->next - 1; /* of data: meta_fold.c (7) */
 	for (uint32_t i = 1; at->kind == META__ZONE_TWIN && at->twin; i++) {
 		ASSERT(i < META_COPIES_MAX); /* (1) */
 		zone = at->twin - 1;

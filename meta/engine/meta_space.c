@@ -103,7 +103,7 @@ bool meta__zone_short(const struct meta *m)
 
 uint32_t meta__zones_for_moved(const struct meta *m)
 {
-	const uint32_t room = meta__fold_width(m) ? META__FOLDER_ROOM : 0;
+	const uint32_t room = meta__fold_width(m) ? meta__folder_room(m) : 0;
 	const uint32_t reserve = meta__zone_reserve(m, false) - 1 + room;
 	const uint32_t free = meta__groups_free(m);
 
@@ -235,7 +235,7 @@ uint64_t meta__room_short(const struct meta *m, bool packed)
 			meta__fold_groups_now(m, div_up(z->live_blocks, a_zone));
 	else
 		need += max_u32(log_groups_max(m), log_groups(m)) + (uint64_t)z->page_zones +
-			z->data_zones - z->folded + div_up(z->folded + z->folds, 2);
+			z->data_zones - z->folded + meta__fold_groups_taken(m);
 	return need > zones ? (need - zones) * a_zone : 0;
 }
 

@@ -138,13 +138,15 @@ static void freed(struct meta *m, uint32_t zone)
  * the parity is free; the others follow in this turn. */
 void meta__zone_freed(struct meta *m, uint32_t zone)
 {
-	uint32_t twin[META__TWINS_MAX];
+	uint32_t twin[META__TWINS_MAX], parity[META_FOLD_PARITIES], parities = 0;
 	const uint32_t twins = meta__group_end(m, zone, twin);
 
 	if (meta__in_fold(meta__zone_at(m, zone))) {
 		ASSERT(meta__fold_is_empty(m, zone)); /* meta_fold.c (2) */
-		freed(m, meta__fold_end(m, zone));
+		parities = meta__fold_end(m, zone, parity);
 	}
+	for (uint32_t i = 0; i < parities; i++)
+		freed(m, parity[i]);
 	for (uint32_t i = 0; i < twins; i++)
 		freed(m, twin[i]);
 	freed(m, zone);
@@ -206,7 +208,7 @@ int meta__zones_setup(struct meta *m, const struct meta__geo *geo)
 	z->free_total = z->coming = z->coming_data = z->log_count = z->page_zones = z->data_zones =
 		0;
 	z->leaving_us = z->drain_zones = z->lone = z->folds = z->folded = z->unlikes = 0;
-	z->naming = NULL;
+	memset(z->naming, 0, sizeof(z->naming));
 	memset(z->lone_on, 0, sizeof(z->lone_on));
 	memset(z->lone_by, 0, sizeof(z->lone_by));
 	z->given_blocks = z->claim = z->deaths = z->live_pages = z->live_blocks = z->log_order =
@@ -465,16 +467,16 @@ static void use(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
 /* All its zones, or, if this one is of another kind by now, only this one. */
 static void use_fold(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
 {
-	uint32_t at = zone;
+	uint32_t at = zone, parity_of[META_FOLD_PARITIES];
 
 	ASSERT(!m->mounted);
 	if (kind != META__ZONE_DATA) {
-		(void)meta__fold_end(m, zone);
+		(void)meta__fold_end(m, zone, parity_of);
 		use(m, zone, kind);
 		return;
 	}
 	do {
-		const bool parity = meta__zone_at(m, at)->parity;
+		const bool parity = meta__zone_at(m, at)->parity > 0;
 
 		use(m, at, parity ? META__ZONE_PARITY : META__ZONE_DATA);
 		m->boot->head_kind[at] = parity ? META__ZONE_PARITY : META__ZONE_DATA;

@@ -19,8 +19,8 @@
  *      [test_meta_gc:zones_wear_alike_though_files_come_and_go].
  *  (5) A drained, empty drive may be about to be removed: its zones stay free
  *      [test_meta_drain:no_header_is_mended_on_a_drive_that_is_about_to_go].
- *  (6) The header of parity that names the members of a fold is written here, too, and the store
- *      needs it: it is a `must`, and a drive that does not take it is lost.  From its first write
+ *  (6) The headers of parity that name the members of a fold are written here, too, and the store
+ *      needs them: each is a `must`, and a drive that does not take it is lost.  From its first write
  *      on, whoever writes it again writes the members, though the fold is made in a later turn
  *      [test_meta_fold_late:header_that_is_written_again_at_once_has_its_members].
  */
@@ -41,8 +41,9 @@ struct meta__zone_seen meta__zone_head(const struct meta *m, uint32_t zone)
 		head.kind = META__ZONE_FREE; /* a fold has freed it: soon it is */
 	if (at->parity)
 		meta__fold_head(m, zone, &head);
-	if (m->zones->naming && m->zones->naming->zone == zone) /* (6) */
-		head = *m->zones->naming;
+	for (uint32_t i = 0; i < META_FOLD_PARITIES; i++)
+		if (m->zones->naming[i] && m->zones->naming[i]->zone == zone) /* (6) */
+			head = *m->zones->naming[i];
 	if (at->kind == META__ZONE_LOG) {
 		head.order = at->order;
 		head.oldest_order = m->zones->log_oldest;
@@ -128,12 +129,12 @@ bool meta__zone_mend(struct meta *m, const struct meta__zone_seen *head, uint32_
 
 bool meta__zone_name(struct meta *m, const struct meta__zone_seen *head)
 {
-	ASSERT(!m->zones->naming);
+	ASSERT(head->role < META_FOLD_PARITIES && !m->zones->naming[head->role]);
 	ASSERT(head->kind == META__ZONE_PARITY && head->members >= META__FOLD_MIN);
 	if (!begin(m, head, 3, true))
 		return false;
 	meta__zone_at(m, head->zone)->mend_failed = false; /* of the header before this one */
-	m->zones->naming = head;
+	m->zones->naming[head->role] = head;
 	m->zones->naming_status = -EAGAIN;
 	return true;
 }

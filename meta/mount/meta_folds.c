@@ -2,7 +2,7 @@
 /*
  * Mount finds the folds by the headers of zones of parity.
  *
- *   header of zone 20: parity, fold 57, of zone 3 in incarnation 4, and zone 9 in incarnation 6
+ *   header of zone 20: P, fold 57, of zone 3 in incarnation 4, and zone 9 in incarnation 6; Q is 31
  *
  *   header of zone 3 is whole   incarnation 4: it is in the fold; else it was used again since
  *   ... cannot be read          it is in the fold, unless a header with a higher number says
@@ -15,13 +15,19 @@
  *      has freed still says what it was, and its number is lower.
  *  (2) When all trees are counted, folds in which nothing lives are dissolved, like pairs.  In the
  *      others all zones are in use, also those of data in which nothing lives.
- *  (3) A zone whose header is lost keeps the incarnation that the parity's header says: that stays
+ *      [test_meta_fold:fold_is_free_when_nothing_lives_in_it].
+ *  (3) A zone of data whose header is lost keeps the incarnation that the parity's header says: that stays
  *      true when it is written again [test_meta_fold:headers_of_a_fold_are_lost].
+ *  (4) A fold of two zones of parity counts if the headers of both say it, or one does and the other
+ *      cannot be read.  A power cut between their writes leaves one that says it: the groups are
+ *      whole then, and it does not count
+ *      [test_meta_double:power_cuts_while_folds_are_made].
  */
 #include "meta/engine/meta_fold.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 int meta__folds_take(struct meta *m, const struct meta__zone_seen *seen)
 {
@@ -68,6 +74,36 @@ static bool may_be(const struct meta *m, const struct meta__zone_seen *f, uint32
 		meta__zone_at(m, zone)->incarnation == f->member_incarnation[i]);
 }
 
+static bool says_the_same(const struct meta__zone_seen *f, const struct meta__zone_seen *other)
+{
+	ASSERT(f->pair == other->pair && f->zone != other->zone);
+	return other->twin == f->zone + 1 && other->role != f->role &&
+	       other->members == f->members &&
+	       memcmp(other->member, f->member, sizeof(f->member)) == 0 &&
+	       memcmp(other->member_incarnation, f->member_incarnation,
+		      sizeof(f->member_incarnation)) == 0;
+}
+
+/* (4) Can the other zone of parity be that of this fold? */
+static bool other_agrees(const struct meta *m, const struct meta__zone_seen *f)
+{
+	const struct meta__boot *b = m->boot;
+	const uint32_t other = f->twin - 1;
+	uint32_t i = (uint32_t)(f - b->fold);
+
+	ASSERT(f->twin > 0 && f >= b->fold && f < b->fold + b->fold_count);
+	if (other >= b->geo.nzones || !meta__geo_zone_there(&b->geo, other) ||
+	    meta__geo_zone_roots(&b->geo, other))
+		return false;
+	if (is_unknown(m, other))
+		return true;
+	while (i > 0 && b->fold[i - 1].pair == f->pair)
+		i--;
+	while (i < b->fold_count && b->fold[i].pair == f->pair && b->fold[i].zone != other)
+		i++;
+	return i < b->fold_count && b->fold[i].pair == f->pair && says_the_same(f, &b->fold[i]);
+}
+
 /* Does the header say of itself, of another drive each, what may be? */
 static bool is_sane(const struct meta *m, const struct meta__zone_seen *f)
 {
@@ -76,8 +112,16 @@ static bool is_sane(const struct meta *m, const struct meta__zone_seen *f)
 
 	ASSERT(f->members >= META__FOLD_MIN && f->members <= META_FOLD_MAX);
 	ASSERT(f->kind == META__ZONE_PARITY);
-	if (meta__geo_zone_roots(g, f->zone))
+	if (meta__geo_zone_roots(g, f->zone) || meta__fold_parities(m) != (f->twin ? 2u : 1u) ||
+	    (f->twin && !other_agrees(m, f)))
 		return false;
+	if (f->twin) {
+		const uint32_t d = META_BADDR_DRIVE(meta__geo_zone_baddr(g, f->twin - 1));
+
+		if (drives >> d & 1)
+			return false;
+		drives |= 1ull << d;
+	}
 	for (uint32_t i = 0; i < f->members; i++) {
 		uint32_t d;
 
@@ -110,22 +154,33 @@ static void leave_older(struct meta *m, uint32_t zone)
 	ASSERT(!meta__in_fold(meta__zone_at(m, zone))); /* (1) */
 }
 
+/* What is known of a zone whose header cannot be read is of an earlier life. */
+static void forget_kind(struct meta *m, uint32_t zone)
+{
+	ASSERT(zone < m->boot->geo.nzones);
+	if (is_unknown(m, zone) && m->boot->head_kind[zone] != META__ZONE_ROOT)
+		m->boot->head_kind[zone] = HEAD_LOST;
+}
+
 static void take(struct meta *m, const struct meta__zone_seen *f)
 {
 	ASSERT(f->members >= META__FOLD_MIN);
 	m->zones->pair_last = max_u64(m->zones->pair_last, f->pair);
-	if (!is_sane(m, f) || is_newer(m, f->zone, f->pair))
+	if (!is_sane(m, f) || is_newer(m, f->zone, f->pair) ||
+	    (f->twin && is_newer(m, f->twin - 1, f->pair)))
 		return;
 	for (uint32_t i = 0; i < f->members; i++)
 		if (is_newer(m, f->member[i], f->pair))
 			return;
 	leave_older(m, f->zone);
+	if (f->twin) {
+		leave_older(m, f->twin - 1);
+		forget_kind(m, f->twin - 1);
+	}
 	for (uint32_t i = 0; i < f->members; i++) {
 		leave_older(m, f->member[i]);
 		meta__zone_at(m, f->member[i])->incarnation = f->member_incarnation[i]; /* (3) */
-		if (is_unknown(m, f->member[i]) &&
-		    m->boot->head_kind[f->member[i]] != META__ZONE_ROOT)
-			m->boot->head_kind[f->member[i]] = HEAD_LOST; /* of an earlier life */
+		forget_kind(m, f->member[i]);
 	}
 	meta__fold_make(m, f);
 }
@@ -154,10 +209,11 @@ void meta__folds_settle(struct meta *m)
 	ASSERT(!m->zones->counted);
 	for (uint32_t i = 0; i < m->zones->geo.nzones; i++) {
 		const struct meta__zone *at = meta__zone_at(m, i);
+		uint32_t parity[META_FOLD_PARITIES];
 
 		if (!at->parity || at->state != ZONE_FREE)
 			continue;
 		ASSERT(meta__fold_live(m, i) == 0); /* (2) */
-		(void)meta__fold_end(m, i);
+		(void)meta__fold_end(m, i, parity);
 	}
 }

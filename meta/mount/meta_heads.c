@@ -453,13 +453,15 @@ static struct meta__zone_seen head_of(struct meta *m, uint32_t zone)
 
 	ASSERT(at->head_lost);
 	ASSERT(at->state != ZONE_OPENING);
-	if (!meta__in_fold(at))
+	if (!meta__in_fold(at) || at->parity)
 		at->incarnation = incarnation_of(m); /* else: meta_folds.c (3) */
 	head.incarnation = at->incarnation;
 	if (!lives)
 		return head;
 	head.kind = (enum meta__zone_kind)at->kind;
 	meta__group_head(m, meta__pair_first(m, zone), &head);
+	if (at->parity)
+		meta__fold_head(m, zone, &head);
 	return head;
 }
 

@@ -1,32 +1,34 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Folding: the firsts of some pairs become a fold, and their twins become free (meta_fold.c).
+ * Folding: the firsts of some groups become a fold, and their twins become free (meta_fold.c).
  *
  *   IDLE --pick--> OPEN ------> COPY ----------------> FLUSH -----> HEAD ------> the ring, IDLE
- *                  the parity's  of each 32 blocks:     all drives  the parity's    twins are free
- *                  header, with  firsts and twins read, of the fold header, with    after the next
- *                  no members    compared, summed;              its members      checkpoint
- *                                the sum written
+ *                  headers of    of each 32 blocks:     all drives  header of P,    twins are free
+ *                  P and Q, with firsts and twins read, of the fold then of Q, with after the next
+ *                  no members    compared, summed;              the members      checkpoint
+ *                                the sums written
  *
  * One fold at a time, and of it one piece at a time: on NVMe drives that is more than enough to
  * keep up, and clients hardly notice it.  The pace is that of a rebuild (meta_pace.c).
  *
- *  (1) Both copies of all blocks are read and compared, and what was compared is summed: so a block
+ *  (1) All copies of all blocks are read and compared, and what was compared is summed: so a block
  *      that has rotted in one copy is not folded into the parity while its good copy is lost.  A
  *      zone of which they differ, by rot or since a crash or a mount closed it early, is `unlike`:
  *      collection moves its live data, with its checksums, to others [test_meta_fold:rot].
  *  (2) All drives of the fold are flushed between the last read and the header: a block that was
  *      read from a drive's cache, of a write that no log names, may not be another one after a
  *      power cut [test_meta_fold:power_cuts_while_folds_are_made].
- *  (3) The header without members is durable before anything is summed into the zone, the one with
- *      members, in a higher incarnation, after it.  So what a header says is true at any time
- *      (meta_fold.c (3)), and until the second is durable the pairs are whole.
+ *  (3) The headers without members are durable before anything is summed into the zones, those with
+ *      members, in a higher incarnation, after it, that of P first.  So what a header says is true at
+ *      any time (meta_fold.c (3)), and until all are durable the groups are whole: a mount that can
+ *      read the headers of both P and Q takes the fold if both have members (meta_folds.c (4)).
  *  (4) A fold is given up if a zone of it is empty, a drive leaves, or a check begins, but not once
- *      its header with members is on its way: a header that the next mount believes must be true,
+ *      a header with members is on its way: a header that the next mount believes must be true,
  *      and zones that are free may be deallocated.  So its zones do not become free while they are
- *      folded, a drive that does not take the header is lost, and a check waits for the folder
+ *      folded, a drive that does not take its header is lost, and a check waits for the folder.
+ *      The fold is made if one header with members is on a drive that can be read
  *      [test_meta_fold_late:zones_die_while_the_header_is_written, check_waits_for_folds].
- *  (5) The zone of parity is taken from the reserve, if that frees others, but not from what pages
+ *  (5) The zones of parity are taken from the reserve, if that frees others, but not from what pages
  *      and the log may need: collection leaves it room above that (meta_fold_space.c (1))
  *      [test_meta_fold:files_fill_what_folds_can_hold].
  *  (6) A fold is as wide as the drives allow.  Narrower ones, of which more is parity, are made
@@ -34,7 +36,7 @@
  *      pairs on several drives, and empties narrow folds before others
  *      [test_meta_fold_full:files_take_the_room_of_others_that_go].
  */
-#include "base/xor.h"
+#include "base/gf.h"
 #include "meta/engine/meta_fold.h"
 #include "meta/ops/meta_gc.h"
 
@@ -42,24 +44,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PIECE 32u /* blocks */
-#define AGE   1u  /* checkpoints since a zone was closed, while there is room */
+#define PIECE       32u /* blocks */
+#define PIECE_BYTES ((uint64_t)PIECE * META__BLOCK)
+#define BUFFERS     (META_FOLD_PARITIES + META_COPIES_MAX)
+#define AGE         1u /* checkpoints since a zone was closed, while there is room */
 
 enum folder_stage { FOLDER_IDLE, FOLDER_OPEN, FOLDER_COPY, FOLDER_FLUSH, FOLDER_HEAD };
 
 struct meta__folder {
 	enum folder_stage stage;
-	struct meta__zone_seen head; /* of the parity, as it will be */
+	struct meta__zone_seen head[META_FOLD_PARITIES]; /* of P and Q, as they will be */
+	uint32_t heads;                                  /* that there are: one or two, */
+	uint32_t named;                                  /* ... whose writing has begun, */
+	bool taken;                                      /* ... and one of them is durable */
 	uint32_t twin[META_FOLD_MAX];
-	struct meta__io io[META_FOLD_MAX + 1];
+	struct meta__io io[META_FOLD_ZONES];
 	uint32_t in_flight;
-	bool failed;              /* one of them did */
-	bool differs;             /* ... or the two copies of the member that is read */
-	bool lost;                /* a buffer may still be written to: nothing is folded any more */
-	uint8_t *sum, *one, *two; /* PIECE blocks each */
-	uint32_t at, n;           /* blocks of the zones: the piece */
-	uint32_t i;               /* its member that is being read */
-	bool summed;              /* the sum of the piece is being written */
+	bool failed;  /* one of them did */
+	bool differs; /* ... or the copies of the member that is read */
+	bool lost;    /* a buffer may still be written to: nothing is folded any more */
+	uint8_t *sum[META_FOLD_PARITIES], *copy[META_COPIES_MAX]; /* PIECE blocks each */
+	uint32_t at, n;  /* blocks of the zones: the piece */
+	uint32_t i;      /* its member that is being read */
+	uint32_t copies; /* ... in so many copies */
+	bool summed;     /* the sums of the piece are being written */
 	/* when there was nothing to fold: */
 	bool tried, tried_short;
 	uint64_t tried_epoch;
@@ -69,20 +77,23 @@ struct meta__folder {
 uint64_t meta__folder_memory(const struct meta_conf *c)
 {
 	(void)c;
-	return 3 * (uint64_t)PIECE * META__BLOCK;
+	return BUFFERS * PIECE_BYTES;
 }
 
 int meta__folder_create(struct meta *m)
 {
 	struct meta__folder *f = calloc(1, sizeof(*f));
+	uint8_t *mem;
 
 	if (!f)
 		return -ENOMEM;
 	m->folder = f;
-	f->sum = meta__mem_take(m, meta__folder_memory(&m->conf));
-	f->one = f->sum + (size_t)PIECE * META__BLOCK;
-	f->two = f->one + (size_t)PIECE * META__BLOCK;
-	for (uint32_t i = 0; i <= META_FOLD_MAX; i++)
+	mem = meta__mem_take(m, meta__folder_memory(&m->conf));
+	for (uint32_t i = 0; i < META_FOLD_PARITIES; i++, mem += PIECE_BYTES)
+		f->sum[i] = mem;
+	for (uint32_t i = 0; i < META_COPIES_MAX; i++, mem += PIECE_BYTES)
+		f->copy[i] = mem;
+	for (uint32_t i = 0; i < META_FOLD_ZONES; i++)
 		list_init(&f->io[i].io.link);
 	return 0;
 }
@@ -164,23 +175,28 @@ bool meta__folder_hopes(const struct meta *m)
 
 static bool may_be_folded(const struct meta *m, const struct meta__zone *at, bool is_needed)
 {
-	const uint32_t zone = (uint32_t)(at - m->zones->zone), twin = meta__twin(m, zone);
+	const uint32_t zone = (uint32_t)(at - m->zones->zone);
+	uint32_t twin[META__TWINS_MAX], twins;
 
 	if (at->state != ZONE_CLOSED || at->kind != META__ZONE_DATA || at->live == 0 ||
-	    at->pending || at->victim || at->unlike || at->kept || twin == META__ZONE_NONE)
+	    at->pending || at->victim || at->unlike || at->kept || at->lone || !at->twin)
 		return false;
 	ASSERT(!meta__in_fold(at)); /* it has a twin */
-	if (meta__drives_refuse(m, meta__drives_of(m, zone)) < META_DRIVES_MAX ||
-	    meta__zone_at(m, twin)->state != ZONE_CLOSED)
+	twins = meta__group_others(m, zone, twin);
+	if (meta__drives_refuse(m, meta__drives_of(m, zone)) < META_DRIVES_MAX)
 		return false;
+	for (uint32_t i = 0; i < twins; i++)
+		if (meta__zone_at(m, twin[i])->state != ZONE_CLOSED)
+			return false;
 	return is_needed ||
 	       (at->closed + AGE <= m->zones->epoch && at->live >= m->zones->geo.zone_end / 2);
 }
 
-/* The pair of each drive that is folded next: it was closed first; and how many pairs it has. */
+/* The group of each drive that is folded next: it was closed first; and how many it has. */
 struct choice {
 	uint32_t zone[META_DRIVES_MAX], count[META_DRIVES_MAX];
-	uint32_t drives; /* that have one */
+	uint32_t drives; /* that have one, and are not for the parity */
+	uint32_t parity[META_FOLD_PARITIES], parities;
 };
 
 static void look(const struct meta *m, struct choice *c)
@@ -206,22 +222,31 @@ static void look(const struct meta *m, struct choice *c)
 static bool has_room(const struct meta *m)
 {
 	ASSERT(meta__zone_reserve(m, false) > 0);
-	return meta__groups_free(m) >= meta__zone_reserve(m, false);
+	return meta__groups_free(m) + 1 >= meta__zone_reserve(m, false) + meta__fold_parities(m);
 }
 
-/* The emptiest drive for the parity, beside which so many others have a pair.  META_DRIVES_MAX:
- * none. */
-static uint32_t parity_drive(const struct meta *m, const struct choice *c, uint32_t width)
+static bool is_taken(const struct choice *c, uint32_t drive)
+{
+	bool is = false;
+
+	for (uint32_t i = 0; i < c->parities; i++)
+		is |= c->parity[i] == drive;
+	return is;
+}
+
+/* Takes the emptiest drive for a parity, beside which so many others have a group.  False: none. */
+static bool take_parity(const struct meta *m, struct choice *c, uint32_t width)
 {
 	const struct meta__zones *z = m->zones;
 	uint32_t best = META_DRIVES_MAX;
 	uint64_t best_share = 0;
 
+	ASSERT(c->parities < META_FOLD_PARITIES);
 	for (uint32_t d = 0; d < z->geo.ndrives; d++) {
 		uint64_t share;
 
-		if (!meta__drive_takes(m, d) || z->free_count[d] == 0 ||
-		    c->drives - (c->count[d] > 0) < width)
+		if (!meta__drive_takes(m, d) || z->free_count[d] == 0 || is_taken(c, d) ||
+		    c->drives < width + (c->count[d] > 0))
 			continue;
 		share = ((uint64_t)z->free_count[d] << 32) / z->geo.zone_count[d];
 		if (best < META_DRIVES_MAX && share <= best_share)
@@ -229,59 +254,87 @@ static uint32_t parity_drive(const struct meta *m, const struct choice *c, uint3
 		best = d;
 		best_share = share;
 	}
-	ASSERT(best == META_DRIVES_MAX || meta__zone_next(m, best) != META__ZONE_NONE);
-	return best;
+	if (best == META_DRIVES_MAX)
+		return false;
+	ASSERT(meta__zone_next(m, best) != META__ZONE_NONE);
+	c->parity[c->parities++] = best;
+	c->drives -= c->count[best] > 0;
+	return true;
 }
 
-/* Takes the drives that have most pairs. */
-static void choose(struct meta *m, struct choice *c, uint32_t width, uint32_t parity)
+static bool take_parities(const struct meta *m, struct choice *c, uint32_t width)
+{
+	const struct choice all = *c;
+
+	ASSERT(c->parities == 0 && width >= META__FOLD_MIN);
+	while (c->parities < meta__fold_parities(m))
+		if (!take_parity(m, c, width)) {
+			*c = all;
+			return false;
+		}
+	return true;
+}
+
+/* Takes the drives that have most groups. */
+static void choose(struct meta *m, struct choice *c, uint32_t width)
 {
 	struct meta__folder *f = m->folder;
+	struct meta__zone_seen head = { .kind = META__ZONE_PARITY };
 
 	ASSERT(width >= META__FOLD_MIN && width <= META_FOLD_MAX);
-	c->count[drive_of(m, parity)] = 0;
-	f->head = (struct meta__zone_seen){ .zone = parity, .kind = META__ZONE_PARITY };
-	for (; f->head.members < width; f->head.members++) {
+	for (uint32_t i = 0; i < c->parities; i++)
+		c->count[c->parity[i]] = 0;
+	for (; head.members < width; head.members++) {
 		uint32_t best = 0;
 
 		for (uint32_t d = 1; d < m->zones->geo.ndrives; d++)
 			if (c->count[d] > c->count[best])
 				best = d;
-		ASSERT(c->count[best] > 0 && best != drive_of(m, parity)); /* meta_fold.c (1) */
+		ASSERT(c->count[best] > 0 && !is_taken(c, best)); /* meta_fold.c (1) */
 		c->count[best] = 0;
-		f->head.member[f->head.members] = c->zone[best];
-		f->head.member_incarnation[f->head.members] =
+		head.member[head.members] = c->zone[best];
+		head.member_incarnation[head.members] =
 			meta__zone_at(m, c->zone[best])->incarnation;
-		f->twin[f->head.members] = meta__twin(m, c->zone[best]);
+		f->twin[head.members] = meta__twin(m, c->zone[best]);
 		meta__zone_at(m, c->zone[best])->folding = true;
 	}
+	f->heads = c->parities;
+	for (uint32_t i = 0; i < f->heads; i++) {
+		f->head[i] = head;
+		f->head[i].role = i;
+		f->head[i].zone = meta__zone_next(m, c->parity[i]);
+	}
+	for (uint32_t i = 0; f->heads > 1 && i < f->heads; i++)
+		f->head[i].twin = f->head[i ^ 1].zone + 1;
 }
 
 static bool begin(struct meta *m)
 {
 	struct meta__folder *f = m->folder;
-	const uint32_t most = meta__fold_width(m), least = least_width(m);
-	uint32_t drive = META_DRIVES_MAX, width = most;
+	const uint32_t least = least_width(m);
+	uint32_t width = meta__fold_width(m);
+	bool found = false;
 	struct choice c;
 
 	ASSERT(f->stage == FOLDER_IDLE && f->in_flight == 0);
-	if (is_same(m) || meta__zone_ios_idle(m->zones) == 0)
+	if (is_same(m) || meta__zone_ios_idle(m->zones) < meta__fold_parities(m))
 		return false;
 	if (has_room(m)) {
 		look(m, &c);
-		for (; width >= least && drive == META_DRIVES_MAX; width--)
-			drive = parity_drive(m, &c, width);
+		for (; width >= least && !found; width--)
+			found = take_parities(m, &c, width);
 	}
-	if (drive == META_DRIVES_MAX) {
+	if (!found) {
 		tried(m);
 		return false;
 	}
-	choose(m, &c, width + 1, meta__zone_next(m, drive));
-	f->failed = f->differs = f->summed = false;
+	choose(m, &c, width + 1);
+	f->failed = f->differs = f->summed = f->taken = false;
 	f->at = 1;
-	f->i = 0;
+	f->i = f->named = 0;
 	f->stage = FOLDER_OPEN;
-	ASSERT(meta__zone_open(m, f->head.zone, META__ZONE_PARITY)); /* (3) */
+	for (uint32_t i = 0; i < f->heads; i++)
+		ASSERT(meta__zone_open(m, f->head[i].zone, META__ZONE_PARITY)); /* (3) */
 	return true;
 }
 
@@ -290,53 +343,64 @@ static bool begin(struct meta *m)
 static void forget(struct meta *m)
 {
 	struct meta__folder *f = m->folder;
+	const struct meta__zone_seen *head = &f->head[0];
 
 	ASSERT(f->in_flight == 0 && f->stage != FOLDER_IDLE);
-	for (uint32_t i = 0; i < f->head.members; i++) {
-		ASSERT(meta__zone_at(m, f->head.member[i])->folding); /* (4) */
-		meta__zone_at(m, f->head.member[i])->folding = false;
+	for (uint32_t i = 0; i < head->members; i++) {
+		ASSERT(meta__zone_at(m, head->member[i])->folding); /* (4) */
+		meta__zone_at(m, head->member[i])->folding = false;
 	}
-	for (uint32_t i = 0; i < f->head.members; i++)
-		meta__zone_settle(m, f->head.member[i]);
-	m->zones->naming = NULL;
+	for (uint32_t i = 0; i < head->members; i++)
+		meta__zone_settle(m, head->member[i]);
+	memset(m->zones->naming, 0, sizeof(m->zones->naming));
 	f->stage = FOLDER_IDLE;
 	f->tried = false;
 }
 
-/* Is the header with the members on its way, or durable? */
+/* Is a header with the members on its way, or durable? */
 static bool is_naming(const struct meta *m)
 {
-	ASSERT(!m->zones->naming || m->zones->naming == &m->folder->head);
-	return m->zones->naming != NULL;
+	const struct meta__folder *f = m->folder;
+
+	for (uint32_t i = 0; i < META_FOLD_PARITIES; i++)
+		ASSERT(m->zones->naming[i] == (i < f->named ? &f->head[i] : NULL));
+	return f->named > 0;
 }
 
-/* The zone of parity is free again. */
+/* The zones of parity are free again. */
 static void give_up(struct meta *m)
 {
-	struct meta__zone *at = meta__zone_at(m, m->folder->head.zone);
+	const struct meta__folder *f = m->folder;
 
-	ASSERT(at->kind == META__ZONE_PARITY && !at->parity);
 	forget(m);
-	meta__zone_freed(m, (uint32_t)(at - m->zones->zone));
+	for (uint32_t i = 0; i < f->heads; i++) {
+		const struct meta__zone *at = meta__zone_at(m, f->head[i].zone);
+
+		ASSERT(at->kind == META__ZONE_PARITY && !at->parity);
+		meta__zone_freed(m, f->head[i].zone);
+	}
 }
 
 /* (4) */
 static bool is_over(const struct meta *m)
 {
 	const struct meta__folder *f = m->folder;
+	const struct meta__zone_seen *head = &f->head[0];
 
-	ASSERT(f->in_flight == 0 && f->head.members >= META__FOLD_MIN);
-	if (f->failed || f->lost || m->stopping || meta__check_running(m) ||
-	    !meta__drive_takes(m, drive_of(m, f->head.zone)))
+	ASSERT(f->in_flight == 0 && head->members >= META__FOLD_MIN);
+	if (f->failed || f->lost || m->stopping || meta__check_running(m))
 		return true;
-	for (uint32_t i = 0; i < f->head.members; i++) {
-		const struct meta__zone *at = meta__zone_at(m, f->head.member[i]);
+	for (uint32_t i = 0; i < f->heads; i++)
+		if (!meta__drive_takes(m, drive_of(m, f->head[i].zone)))
+			return true;
+	for (uint32_t i = 0; i < head->members; i++) {
+		const struct meta__zone *at = meta__zone_at(m, head->member[i]);
 
 		ASSERT(at->state == ZONE_CLOSED && at->folding); /* (4) */
-		ASSERT(at->incarnation == f->head.member_incarnation[i]);
-		ASSERT(meta__twin(m, f->head.member[i]) == f->twin[i]);
+		ASSERT(at->incarnation == head->member_incarnation[i]);
+		ASSERT(meta__twin(m, head->member[i]) == f->twin[i]);
 		if (at->live == 0 ||
-		    meta__drives_refuse(m, meta__drives_of(m, f->head.member[i])) < META_DRIVES_MAX)
+		    meta__drives_refuse(m, meta__drives_of(m, head->member[i])) < META_DRIVES_MAX)
 			return true;
 		ASSERT(at->pending == 0 && !at->victim);
 	}
@@ -347,7 +411,7 @@ static bool is_over(const struct meta *m)
 static void say_differs(struct meta *m)
 {
 	struct meta__folder *f = m->folder;
-	struct meta__zone *at = meta__zone_at(m, f->head.member[f->i]);
+	struct meta__zone *at = meta__zone_at(m, f->head[0].member[f->i]);
 
 	ASSERT(f->differs && f->stage == FOLDER_COPY);
 	ASSERT(at->folding && !at->unlike);
@@ -360,11 +424,12 @@ static void made(struct meta *m)
 {
 	struct meta__folder *f = m->folder;
 
-	ASSERT(m->zones->naming_status == 0 && f->at == m->zones->geo.zone_end); /* (3) */
-	ASSERT(meta__zone_at(m, f->head.zone)->incarnation == f->head.incarnation);
-	meta__fold_make(m, &f->head);
-	for (uint32_t i = 0; i < f->head.members; i++)
-		meta__zone_untwin(m, f->head.member[i]);
+	ASSERT(f->taken && f->at == m->zones->geo.zone_end); /* (3) */
+	for (uint32_t i = 0; i < f->heads; i++)
+		ASSERT(meta__zone_at(m, f->head[i].zone)->incarnation == f->head[i].incarnation);
+	meta__fold_make(m, &f->head[0]);
+	for (uint32_t i = 0; i < f->head[0].members; i++)
+		meta__zone_untwin(m, f->head[0].member[i]);
 	forget(m);
 }
 
@@ -377,7 +442,7 @@ static void send(struct meta *m, enum meta_io_op op, uint32_t zone, void *buf)
 	const uint64_t baddr = meta__geo_zone_baddr(&m->zones->geo, zone) + f->at;
 	const bool flush = op == META_IO_FLUSH;
 
-	ASSERT(f->in_flight <= META_FOLD_MAX + 1);
+	ASSERT(f->in_flight <= META_FOLD_ZONES);
 	ASSERT(flush || (f->at >= 1 && f->at + f->n <= m->zones->geo.zone_end));
 	x->kind = META__IO_FOLD;
 	x->owner = f;
@@ -407,31 +472,61 @@ void meta__folder_io_done(struct meta *m, struct meta__io *x)
 	f->failed = true;
 }
 
+/* A copy of the first member goes where P is summed up. */
+static uint8_t *bytes_of(const struct meta__folder *f, uint32_t copy)
+{
+	ASSERT(copy < f->copies);
+	return copy == 0 && f->i == 0 ? f->sum[0] : f->copy[copy];
+}
+
 static void read_member(struct meta *m)
 {
 	struct meta__folder *f = m->folder;
+	uint32_t twin[META__TWINS_MAX];
 
-	ASSERT(f->i < f->head.members && f->in_flight == 0);
+	ASSERT(f->i < f->head[0].members && f->in_flight == 0);
 	ASSERT(!f->summed && f->at < m->zones->geo.zone_end);
 	f->n = min_u32(PIECE, m->zones->geo.zone_end - f->at);
+	f->copies = 1 + meta__group_others(m, f->head[0].member[f->i], twin);
+	ASSERT(f->copies == m->copies && twin[0] == f->twin[f->i]);
 	meta__pace_take(m, f->n);
-	send(m, META_IO_READ, f->head.member[f->i], f->i ? f->one : f->sum);
-	send(m, META_IO_READ, f->twin[f->i], f->two);
+	send(m, META_IO_READ, f->head[0].member[f->i], bytes_of(f, 0));
+	for (uint32_t i = 1; i < f->copies; i++)
+		send(m, META_IO_READ, twin[i - 1], bytes_of(f, i));
 }
 
 /* (1) Blocks that were never written to in this use of the zone need not be alike. */
 static bool is_alike(const struct meta *m)
 {
 	const struct meta__folder *f = m->folder;
-	const uint32_t used = meta__zone_at(m, f->head.member[f->i])->used;
+	const uint32_t used = meta__zone_at(m, f->head[0].member[f->i])->used;
 	const uint32_t n = used > f->at ? min_u32(f->n, used - f->at) : 0;
+	bool alike = true;
 
 	ASSERT(f->n > 0 && n <= f->n);
 	ASSERT(used <= m->zones->geo.zone_end);
-	return memcmp(f->i ? f->one : f->sum, f->two, (size_t)n * META__BLOCK) == 0;
+	for (uint32_t i = 1; i < f->copies; i++)
+		alike &= memcmp(bytes_of(f, 0), bytes_of(f, i), (size_t)n * META__BLOCK) == 0;
+	return alike;
 }
 
-/* The reads of a member are here, or the write of a sum is done. */
+/* Adds the member to the sums: meta_fold_terms.c. */
+static void sum_up(struct meta__folder *f)
+{
+	const size_t bytes = (size_t)f->n * META__BLOCK;
+
+	ASSERT(f->n > 0 && f->heads >= 1 && f->heads <= META_FOLD_PARITIES);
+	if (f->i > 0)
+		xor_into(f->sum[0], f->copy[0], bytes);
+	if (likely(f->heads == 1))
+		return;
+	if (f->i > 0)
+		gf_add(f->sum[1], f->copy[0], bytes, gf_power(f->i));
+	else
+		memcpy(f->sum[1], f->sum[0], bytes);
+}
+
+/* The reads of a member are here, or the writes of the sums are done. */
 static void copied(struct meta *m)
 {
 	struct meta__folder *f = m->folder;
@@ -447,13 +542,20 @@ static void copied(struct meta *m)
 		f->differs = f->failed = true;
 		return;
 	}
-	if (f->i > 0)
-		xor_into(f->sum, f->one, (size_t)f->n * META__BLOCK);
-	if (++f->i < f->head.members)
+	sum_up(f);
+	if (++f->i < f->head[0].members)
 		return;
 	f->summed = true;
-	m->zones->parity_blocks += f->n;
-	send(m, META_IO_WRITE, f->head.zone, f->sum);
+	m->zones->parity_blocks += f->n * f->heads;
+	for (uint32_t i = 0; i < f->heads; i++)
+		send(m, META_IO_WRITE, f->head[i].zone, f->sum[i]);
+}
+
+static void flush(struct meta *m, uint32_t zone)
+{
+	ASSERT(m->folder->stage == FOLDER_FLUSH);
+	if (m->conf.drive[drive_of(m, zone)].volatile_cache)
+		send(m, META_IO_FLUSH, zone, NULL);
 }
 
 /* Returns whether there is more to do at once. */
@@ -469,13 +571,10 @@ static bool copy(struct meta *m)
 		return f->failed;
 	if (f->at == m->zones->geo.zone_end) {
 		f->stage = FOLDER_FLUSH;
-		for (uint32_t i = 0; i <= f->head.members; i++) { /* (2) */
-			const uint32_t zone =
-				i < f->head.members ? f->head.member[i] : f->head.zone;
-
-			if (m->conf.drive[drive_of(m, zone)].volatile_cache)
-				send(m, META_IO_FLUSH, zone, NULL);
-		}
+		for (uint32_t i = 0; i < f->head[0].members; i++) /* (2) */
+			flush(m, f->head[0].member[i]);
+		for (uint32_t i = 0; i < f->heads; i++)
+			flush(m, f->head[i].zone);
 		return f->in_flight == 0;
 	}
 	if (meta__pace_extents(m) == 0 && !is_short(m))
@@ -484,51 +583,81 @@ static bool copy(struct meta *m)
 	return false;
 }
 
-/* (3) */
-static bool write_head(struct meta *m)
+/* (3) Of P, or of Q when that of P is durable. */
+static void write_head(struct meta *m)
 {
 	struct meta__folder *f = m->folder;
 	struct meta__zones *z = m->zones;
-	struct meta__zone *at = meta__zone_at(m, f->head.zone);
+	struct meta__zone_seen *head = &f->head[f->named];
+	struct meta__zone *at = meta__zone_at(m, head->zone);
 
-	ASSERT(f->stage == FOLDER_HEAD && !is_naming(m));
-	f->head.incarnation = at->incarnation + 1;
-	f->head.epoch = m->epoch;
-	f->head.pair = z->pair_last + 1;
+	ASSERT(f->stage == FOLDER_HEAD && f->named < f->heads);
+	head->incarnation = at->incarnation + 1;
+	head->epoch = m->epoch;
+	head->pair = f->named ? f->head[0].pair : z->pair_last + 1;
 	ASSERT(!at->parity && at->kind == META__ZONE_PARITY); /* (3) */
-	if (!meta__zone_name(m, &f->head))
-		return false;
+	if (!meta__zone_name(m, head))
+		return;
 	if (at->incarnation == z->wear_least && z->wear_least_zones)
 		z->wear_least_zones--;
-	at->incarnation = f->head.incarnation;
+	at->incarnation = head->incarnation;
 	z->wear_most = max_u64(z->wear_most, at->incarnation);
-	z->pair_last = f->head.pair;
-	return true;
+	z->pair_last = max_u64(z->pair_last, head->pair);
+	f->named++;
 }
 
 /* It may be there, or not, and the drive cannot be lost: nothing may become free any more. */
-static wk_cold void cannot_write(struct meta *m)
+static wk_cold void cannot_write(struct meta *m, uint32_t zone)
 {
 	ASSERT(is_naming(m));
-	meta__error(m, "zone %u: its header could not be written", m->folder->head.zone);
+	meta__error(m, "zone %u: its header could not be written", zone);
 	meta__fail(m);
+}
+
+/* (4) Is a header with members on a drive that can be read? */
+static bool any_counts(const struct meta *m)
+{
+	const struct meta__folder *f = m->folder;
+	bool any = false;
+
+	ASSERT(f->named > 0);
+	for (uint32_t i = 0; i < f->named; i++) /* a drive that did not take it is lost */
+		any |= meta__drive_reads(m, drive_of(m, f->head[i].zone));
+	return f->taken && any;
+}
+
+/* Is there another header to be written?  Not on a drive that has been lost since. */
+static bool has_next(const struct meta *m)
+{
+	const struct meta__folder *f = m->folder;
+
+	ASSERT(f->named <= f->heads);
+	if (f->named == 0)
+		return true;
+	return f->taken && f->named < f->heads &&
+	       meta__drive_reads(m, drive_of(m, f->head[f->named].zone));
 }
 
 static bool head(struct meta *m)
 {
 	struct meta__folder *f = m->folder;
+	const uint32_t zone = f->head[f->named ? f->named - 1 : 0].zone;
 
 	ASSERT(f->stage == FOLDER_HEAD && f->in_flight == 0);
-	if (!is_naming(m)) {
-		(void)write_head(m);
+	if (is_naming(m) && m->zones->naming_status == 0)
+		f->taken = true;
+	else if (is_naming(m) && !meta__drive_lose(m, drive_of(m, zone))) { /* (4) */
+		cannot_write(m, zone);
+		return true;
+	}
+	if (has_next(m)) {
+		write_head(m);
 		return false;
 	}
-	if (m->zones->naming_status == 0)
+	if (any_counts(m))
 		made(m);
-	else if (meta__drive_lose(m, drive_of(m, f->head.zone))) /* (4) */
-		give_up(m);
 	else
-		cannot_write(m);
+		give_up(m);
 	return true;
 }
 
@@ -538,7 +667,7 @@ static bool step(struct meta *m)
 
 	ASSERT(f->in_flight == 0 && !m->failed);
 	ASSERT(f->stage == FOLDER_IDLE ||
-	       meta__zone_at(m, f->head.zone)->kind == META__ZONE_PARITY);
+	       meta__zone_at(m, f->head[0].zone)->kind == META__ZONE_PARITY);
 	switch (f->stage) {
 	case FOLDER_IDLE:
 		return may(m) && begin(m);
@@ -557,6 +686,16 @@ static bool step(struct meta *m)
 	UNREACHABLE();
 }
 
+static bool is_opening(const struct meta *m)
+{
+	const struct meta__folder *f = m->folder;
+
+	for (uint32_t i = 0; i < f->heads; i++)
+		if (meta__zone_at(m, f->head[i].zone)->state != ZONE_CLOSED)
+			return true;
+	return false;
+}
+
 bool meta__folder_turn(struct meta *m)
 {
 	struct meta__folder *f = m->folder;
@@ -565,9 +704,8 @@ bool meta__folder_turn(struct meta *m)
 		return false;
 	if (f->stage == FOLDER_IDLE)
 		return step(m);
-	if (meta__zone_at(m, f->head.zone)->state != ZONE_CLOSED ||
-	    (is_naming(m) && m->zones->naming_status == -EAGAIN))
-		return false;              /* its header is being written */
+	if (is_opening(m) || (is_naming(m) && m->zones->naming_status == -EAGAIN))
+		return false;              /* a header is being written */
 	if (!is_naming(m) && is_over(m)) { /* (4) */
 		if (f->differs)
 			say_differs(m);

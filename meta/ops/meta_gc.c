@@ -370,7 +370,7 @@ static struct unit unit_of(const struct meta *m, uint32_t zone)
 	return u;
 }
 
-/* A fold is looked at once: with the zone behind its parity. */
+/* A fold is looked at once: with the zone after its parity. */
 static bool is_looked_at(const struct meta *m, uint32_t zone)
 {
 	const struct meta__zone *at = meta__zone_at(m, zone);
@@ -379,7 +379,7 @@ static bool is_looked_at(const struct meta *m, uint32_t zone)
 	if (likely(!meta__in_fold(at)))
 		return true;
 	return !at->parity && !m->gc->evens &&
-	       meta__zone_at(m, meta__fold_parity(m, zone))->next == zone + 1;
+	       meta__pair_first(m, meta__fold_parity(m, zone)) == zone;
 }
 
 /* Returns the places that a fold would save if it were as wide as others. */

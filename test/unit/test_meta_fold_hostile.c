@@ -125,15 +125,15 @@ Test(meta_fold_hostile, drive_that_does_not_take_the_header_is_lost)
 			if (n % 100 == 0)
 				meta__ckpt_want(r.m);
 			(void)rig_step(&r);
-			if (r.m->zones->naming && r.m->zones->naming_status == -EAGAIN)
-				drive = drive_of(r.m->zones->naming->zone);
+			if (r.m->zones->naming[0] && r.m->zones->naming_status == -EAGAIN)
+				drive = drive_of(r.m->zones->naming[0]->zone);
 		}
 		if (drive < META_DRIVES_MAX) {
 			tried++;
 			r.bad_writes = 1u << drive;
-			for (uint32_t n = 0; n < 300 && r.m->zones->naming; n++)
+			for (uint32_t n = 0; n < 300 && r.m->zones->naming[0]; n++)
 				(void)rig_step(&r);
-			cr_assert(!r.m->zones->naming);
+			cr_assert(!r.m->zones->naming[0]);
 			cr_expect(stat_of(drive).lost || stat_of(drive).gone ||
 				  r.m->losing >> drive & 1 || r.m->failed);
 			bigs_are_there();
