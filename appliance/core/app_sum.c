@@ -12,7 +12,9 @@
  *  (2) Reads that wait for staging, or for one of the SUMS, are tried again in each turn.  All of
  *      staging may be held by reads that wait so: one sum at a time, block by block, uses a piece
  *      that is kept for it [test_app_fold:many_clients_read_what_is_summed_up].
- *  (3) The zones of the fold are not used again before the read has ended: its plan holds them, as
+ *  (3) A piece of which a term cannot be read is read again without that drive, while there are
+ *      enough others [test_app_double:second_drive_that_refuses_is_left_out].
+ *  (4) The zones of the fold are not used again before the read has ended: its plan holds them, as
  *      it would hold the zone alone (meta_twins.h)
  *      [test_app_fold:drive_that_refuses_all_is_read_from_the_others].
  */
@@ -37,7 +39,8 @@ struct app_sum {
 	uint64_t iova;
 	uint32_t count, out; /* parts */
 	uint32_t at, n;      /* blocks of `of` */
-	bool failed;
+	uint64_t missed;     /* drives, by bits, that did not give a term */
+	bool misses, failed; /* one of these now; there is no other way */
 };
 
 struct app_sums {
@@ -68,11 +71,12 @@ void app_sums_destroy(struct app_core *core)
 	core->sums = NULL;
 }
 
-/* Returns how many terms there are, on drives that can be read; else 0. */
-static uint32_t terms_of(const struct app_core *core, uint64_t baddr,
+/* Returns how many terms there are, on drives that can be read and were not missed; else 0. */
+static uint32_t terms_of(const struct app_core *core, uint64_t baddr, uint64_t missed,
 			 struct meta_fold_term term[META_FOLD_MAX])
 {
-	return meta_fold_terms(core->twins, baddr, meta_twins_away(core->twins), false, term);
+	return meta_fold_terms(core->twins, baddr, meta_twins_away(core->twins) | missed, false,
+			       term);
 }
 
 bool app_sum_can(const struct app_core *core, uint64_t baddr)
@@ -80,7 +84,7 @@ bool app_sum_can(const struct app_core *core, uint64_t baddr)
 	struct meta_fold_term term[META_FOLD_MAX];
 
 	ASSERT(core->twins);
-	return terms_of(core, baddr, term) > 0;
+	return terms_of(core, baddr, 0, term) > 0;
 }
 
 void app_sum_want(struct app_core *core, struct app_io *io)
@@ -107,7 +111,8 @@ static void read_parts(struct app_sum *s)
 
 	ASSERT(s->out == 0 && s->at < s->of->nvme.nblocks);
 	s->n = min_u32(s->step, s->of->nvme.nblocks - s->at);
-	s->failed |= terms_of(s->core, from, term) != s->count;
+	s->misses = false;
+	s->failed |= terms_of(s->core, from, s->missed, term) != s->count;
 	for (uint32_t i = 0; i < s->count && !s->failed; i++) {
 		struct app_io *io = &s->part[i];
 
@@ -178,7 +183,8 @@ static bool begin(struct app_sum *s, struct app_io *io)
 	struct meta_fold_term term[META_FOLD_MAX];
 
 	ASSERT(!s->of && s->out == 0);
-	s->count = terms_of(s->core, META_BADDR(io->drive, io->nvme.block), term);
+	s->missed = 0;
+	s->count = terms_of(s->core, META_BADDR(io->drive, io->nvme.block), 0, term);
 	if (!take_piece(s))
 		return false;
 	s->iova = app_staging_iova(&s->core->staging, s->piece);
@@ -209,19 +215,23 @@ void app_sum_part_done(struct app_io *io)
 
 	ASSERT(s->of && s->out > 0);
 	s->out--;
-	s->failed |= io->nvme.status != 0;
+	if (io->nvme.status) {
+		s->misses = true;
+		s->missed |= 1ull << io->drive;
+	}
 	s->lost |= io->nvme.status && io->nvme.quarantined;
 	if (io->nvme.status && io->nvme.quarantined)
 		app_staging_lose(&s->core->staging, io->nvme.iova,
 				 (uint64_t)io->nvme.nblocks * BLOCK_SIZE);
 	if (s->out > 0)
 		return;
-	if (!s->failed) {
+	s->failed |= s->lost; /* it would be read into the same piece */
+	if (!s->misses) {
 		sum_up(s);
 		s->at += s->n;
-		if (s->at < s->of->nvme.nblocks)
-			read_parts(s);
 	}
+	if (!s->failed && s->at < s->of->nvme.nblocks) /* (3) */
+		read_parts(s);
 	if (s->out == 0)
 		end(s);
 }

@@ -97,13 +97,14 @@ struct meta__scrub_supers {
 
 /* Folds: meta_scrub_folds.c. */
 struct meta__scrub_folds {
-	bool done;     /* of this round */
-	bool reading;  /* a piece of one */
-	uint32_t zone; /* of parity: of the fold that is looked at, or the next */
-	uint64_t pair; /* ... the fold's number */
-	uint32_t of[META_FOLD_MAX + 1], count; /* its zones; 0: not begun */
-	uint32_t at, part, fails;              /* block, and which of them */
-	uint8_t *sum;
+	bool done;                    /* of this round */
+	bool reading;                 /* a piece of one */
+	uint32_t zone;                /* of parity: of the fold that is looked at, or the next */
+	uint64_t pair;                /* ... the fold's number */
+	uint32_t of[META_FOLD_ZONES]; /* its zones: of data, P, Q */
+	uint32_t count, members;      /* how many, 0: not begun; and those of data */
+	uint32_t at, part, fails;     /* block, and which of them */
+	uint8_t *sum[META_FOLD_PARITIES];
 };
 
 /* The place: the next record, and the next block of its chunk. */

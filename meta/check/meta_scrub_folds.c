@@ -2,10 +2,13 @@
 /*
  * The scrub checks the parity of folds (meta_fold.c) at the end of a round.
  *
- *   each zone of a fold: a piece --> the sum of all is zero --> the next piece, the next fold
+ *   each zone of a fold: a piece --> both sums are zero ------> the next piece, the next fold
  *                                       | not, FAILS times
  *                                       v
  *                       `unlike`: collection moves the fold's live data --> reported
+ *
+ * Sum 0 is that of data and P; sum 1, in folds that have Q, that of data with other factors and Q
+ * (meta_fold_terms.c).
  *
  *  (1) Nothing is written in place: whether the parity is wrong, or a block of data that nothing
  *      else names, no checksum says.  The fold's live data is moved, with its checksums, and the
@@ -14,7 +17,7 @@
  *      [test_meta_fold:parity_that_rots_is_found_and_what_it_protects_moves].
  *  (3) Folds with a zone on a drive that cannot be reached are not looked at [e2e_fold].
  */
-#include "base/xor.h"
+#include "base/gf.h"
 #include "meta/check/meta_scrub.h"
 #include "meta/engine/meta_fold.h"
 
@@ -28,16 +31,19 @@
 
 int meta__scrub_folds_init(struct meta_scrub *s)
 {
-	ASSERT(!s->folds.sum);
-	s->folds.sum = aligned_alloc(64, (size_t)PIECE * BLOCK_SIZE);
-	return s->folds.sum ? 0 : -1;
+	ASSERT(!s->folds.sum[0]);
+	s->folds.sum[0] = aligned_alloc(64, 2 * (size_t)PIECE * BLOCK_SIZE);
+	if (!s->folds.sum[0])
+		return -1;
+	s->folds.sum[1] = s->folds.sum[0] + (size_t)PIECE * BLOCK_SIZE;
+	return 0;
 }
 
 void meta__scrub_folds_fini(struct meta_scrub *s)
 {
 	ASSERT(!s->m->scrub || s->m->scrub == s);
-	ASSERT(s->folds.count <= META_FOLD_MAX + 1);
-	free(s->folds.sum);
+	ASSERT(s->folds.count <= META_FOLD_ZONES);
+	free(s->folds.sum[0]);
 }
 
 void meta__scrub_folds_begin(struct meta_scrub *s)
@@ -45,7 +51,7 @@ void meta__scrub_folds_begin(struct meta_scrub *s)
 	struct meta__scrub_folds *f = &s->folds;
 
 	ASSERT(!f->reading);
-	ASSERT(f->sum);
+	ASSERT(f->sum[0]);
 	f->done = s->m->zones->folds == 0;
 	f->zone = 0;
 	f->count = 0;
@@ -64,8 +70,8 @@ static bool is_looked_at(const struct meta_scrub *s)
 	const struct meta__scrub_folds *f = &s->folds;
 	const struct meta__zone *at = meta__zone_at(s->m, f->zone);
 
-	ASSERT(f->count <= META_FOLD_MAX + 1 && !f->done);
-	if (!at->parity || !meta__fold_reads(s->m, f->zone) ||
+	ASSERT(f->count <= META_FOLD_ZONES && !f->done);
+	if (at->parity != META__PARITY_P || !meta__fold_reads(s->m, f->zone) ||
 	    meta__zone_at(s->m, meta__pair_first(s->m, f->zone))->unlike)
 		return false;
 	for (uint32_t i = 0; i < f->count; i++) {
@@ -81,6 +87,7 @@ enum meta_scrub_next meta__scrub_folds_step(struct meta_scrub *s)
 {
 	struct meta__scrub_folds *f = &s->folds;
 	const struct meta__geo *g = &s->m->zones->geo;
+	const struct meta__zone *at;
 
 	ASSERT(!f->done && !f->reading);
 	ASSERT(s->in_round && !s->reading);
@@ -92,10 +99,14 @@ enum meta_scrub_next meta__scrub_folds_step(struct meta_scrub *s)
 		next_fold(f);
 		return META_SCRUB_MORE;
 	}
+	at = meta__zone_at(s->m, f->zone);
 	if (f->count == 0) {
 		f->count = meta__fold_members(s->m, f->zone, f->of);
+		f->members = f->count;
 		f->of[f->count++] = f->zone;
-		f->pair = meta__zone_at(s->m, f->zone)->pair;
+		if (meta__fold_parities(s->m) > 1) /* meta_fold.c (7) */
+			f->of[f->count++] = at->next - 1;
+		f->pair = at->pair;
 		f->at = 1;
 		f->part = f->fails = 0;
 		return META_SCRUB_MORE; /* (3) */
@@ -111,10 +122,10 @@ enum meta_scrub_next meta__scrub_folds_step(struct meta_scrub *s)
 }
 
 /* (1) */
-static void is_wrong(struct meta_scrub *s)
+static void is_wrong(struct meta_scrub *s, uint32_t parity)
 {
 	struct meta__scrub_folds *f = &s->folds;
-	const uint64_t baddr = meta__geo_zone_baddr(&s->m->zones->geo, f->zone);
+	const uint64_t baddr = meta__geo_zone_baddr(&s->m->zones->geo, parity);
 
 	ASSERT(!f->reading && f->count > META__FOLD_MIN);
 	ASSERT(f->fails < FAILS);
@@ -125,7 +136,7 @@ static void is_wrong(struct meta_scrub *s)
 	(void)snprintf(s->line, sizeof(s->line),
 		       "drive %u: the parity in zone %u, from block %llu on, is not that of the "
 		       "other zones of its fold, or cannot be read: its data is moved",
-		       META_BADDR_DRIVE(baddr), f->zone,
+		       META_BADDR_DRIVE(baddr), parity,
 		       (unsigned long long)META_BADDR_BLOCK(baddr) + f->at);
 	s->has_line = true;
 	meta__fold_spoilt(s->m, f->zone);
@@ -137,6 +148,22 @@ static bool is_zero(const uint8_t *bytes, size_t size_bytes)
 {
 	ASSERT(size_bytes >= BLOCK_SIZE);
 	return bytes[0] == 0 && memcmp(bytes, bytes + 1, size_bytes - 1) == 0;
+}
+
+/* Adds a piece of the zone that was read to both sums. */
+static void sum_up(struct meta__scrub_folds *f, const void *bytes, size_t size)
+{
+	ASSERT(f->part < f->count && f->members >= META__FOLD_MIN);
+	for (uint32_t i = 0; f->part == 0 && i < f->count - f->members; i++)
+		memset(f->sum[i], 0, size);
+	if (f->part <= f->members)
+		xor_into(f->sum[0], bytes, size);
+	if (f->count == f->members + 1)
+		return; /* there is no Q */
+	if (f->part < f->members)
+		gf_add(f->sum[1], bytes, size, gf_power(f->part));
+	else if (f->part > f->members)
+		xor_into(f->sum[1], bytes, size);
 }
 
 void meta__scrub_fold_done(struct meta_scrub *s, const void *bytes, int status)
@@ -152,20 +179,18 @@ void meta__scrub_fold_done(struct meta_scrub *s, const void *bytes, int status)
 		return;
 	}
 	if (status) {
-		is_wrong(s);
+		is_wrong(s, f->of[max_u32(f->part, f->members)]);
 		return;
 	}
-	if (f->part == 0)
-		memcpy(f->sum, bytes, size);
-	else
-		xor_into(f->sum, bytes, size);
+	sum_up(f, bytes, size);
 	if (++f->part < f->count)
 		return;
 	f->part = 0;
-	if (!is_zero(f->sum, size)) {
-		is_wrong(s);
-		return;
-	}
+	for (uint32_t i = 0; i < f->count - f->members; i++)
+		if (!is_zero(f->sum[i], size)) {
+			is_wrong(s, f->of[f->members + i]);
+			return;
+		}
 	f->fails = 0;
 	f->at += s->run.nblocks;
 	if (f->at == s->m->zones->geo.zone_end)

@@ -12,11 +12,11 @@
  *   parity of a fold       P   P, Q
  *
  * New data goes to groups (meta_pair.c).  In the background the firsts of K groups are folded
- * (meta_folder.c): block n of P becomes the exclusive or of their blocks n, that of Q their sum with
- * other factors (meta_fold_terms.c), and then their twins are free.  So nothing is ever overwritten,
- * no stripe is ever partial, and there is no write hole: until the headers of P and Q are durable
- * the groups are whole, and from then on the fold is.  A fold ends when nothing lives in any of its
- * zones; they are free together.
+ * (meta_folder.c): block n of P becomes the exclusive or of their blocks n, that of Q their sum
+ * with other factors (meta_fold_terms.c), and then their twins are free.  So nothing is ever
+ * overwritten, no stripe is ever partial, and there is no write hole: until the headers of P and Q
+ * are durable the groups are whole, and from then on the fold is.  A fold ends when nothing lives
+ * in any of its zones; they are free together.
  *
  *  (1) The zones of a fold are on different drives.  Those of data are closed, in no group, and not
  *      written to.  P and Q match their bytes, dead blocks included: all were read, and then all
@@ -24,12 +24,12 @@
  *  (2) A zone of a fold is free, and opened again, only when nothing lives in any of them
  *      [test_meta_fold:fold_is_free_when_nothing_lives_in_it].  P and Q have no life of their own.
  *  (3) The headers of P and Q alone say which zones are in the fold, with the incarnation of each,
- *      and the fold's number, higher than that of any group and fold before it; each names the other
- *      zone of parity.  A header is overwritten before anything else in its zone is (meta_zone.c
- *      (1)), so what a header says is true as long as it can be read, and the zones that it names
- *      have these incarnations.  The number decides between two headers that name the same zone.  A
- *      twin that was freed by a fold still has a header that names its first zone: it is not
- *      deallocated before it is opened again, so that this stays true, too
+ *      and the fold's number, higher than that of any group and fold before it; each names the
+ *      other zone of parity.  A header is overwritten before anything else in its zone is
+ *      (meta_zone.c (1)), so what a header says is true as long as it can be read, and the zones
+ *      that it names have these incarnations.  The number decides between two headers that name
+ *      the same zone.  A twin that was freed by a fold still has a header that names its first
+ *      zone: it is not deallocated before it is opened again, so that this stays true, too
  *      [test_meta_fold:drive_of_the_parity_is_missing_at_a_mount].
  *  (4) A block is read from its own place.  If its drive cannot be read, or its bytes do not match
  *      their checksum, it is the sum of other zones' blocks at its offset (meta_fold_terms.c), and

@@ -20,8 +20,9 @@
  *  (5) A drained, empty drive may be about to be removed: its zones stay free
  *      [test_meta_drain:no_header_is_mended_on_a_drive_that_is_about_to_go].
  *  (6) The headers of parity that name the members of a fold are written here, too, and the store
- *      needs them: each is a `must`, and a drive that does not take it is lost.  From its first write
- *      on, whoever writes it again writes the members, though the fold is made in a later turn
+ *      needs them: each is a `must`, and a drive that does not take it is lost.  From its first
+ *      write on, whoever writes it again writes the members, though the fold is made in a later
+ *      turn
  *      [test_meta_fold_late:header_that_is_written_again_at_once_has_its_members].
  */
 #include "meta/engine/meta_fold.h"

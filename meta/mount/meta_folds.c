@@ -14,14 +14,14 @@
  *      pairs [test_meta_fold_late:fold_that_was_given_up_leaves_pairs_alone].  A twin that a fold
  *      has freed still says what it was, and its number is lower.
  *  (2) When all trees are counted, folds in which nothing lives are dissolved, like pairs.  In the
- *      others all zones are in use, also those of data in which nothing lives.
+ *      others all zones are in use, also those of data in which nothing lives
  *      [test_meta_fold:fold_is_free_when_nothing_lives_in_it].
- *  (3) A zone of data whose header is lost keeps the incarnation that the parity's header says: that stays
- *      true when it is written again [test_meta_fold:headers_of_a_fold_are_lost].
- *  (4) A fold of two zones of parity counts if the headers of both say it, or one does and the other
- *      cannot be read.  A power cut between their writes leaves one that says it: the groups are
- *      whole then, and it does not count
- *      [test_meta_double:power_cuts_while_folds_are_made].
+ *  (3) A zone of data whose header is lost keeps the incarnation that the header of the parity
+ *      says: that stays true when it is written again [test_meta_fold:headers_of_a_fold_are_lost].
+ *  (4) A fold of two zones of parity counts if the headers of both say it, or one does and the
+ *      other cannot be read.  A power cut between their writes leaves one that says it: the groups
+ *      are whole then, and it does not count
+ *      [test_meta_double:fold_that_is_half_named_does_not_count].
  */
 #include "meta/engine/meta_fold.h"
 
@@ -154,7 +154,7 @@ static void leave_older(struct meta *m, uint32_t zone)
 	ASSERT(!meta__in_fold(meta__zone_at(m, zone))); /* (1) */
 }
 
-/* What is known of a zone whose header cannot be read is of an earlier life. */
+/* If its header cannot be read, the zone was something else in an earlier life. */
 static void forget_kind(struct meta *m, uint32_t zone)
 {
 	ASSERT(zone < m->boot->geo.nzones);

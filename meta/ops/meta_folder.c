@@ -18,8 +18,8 @@
  *  (2) All drives of the fold are flushed between the last read and the header: a block that was
  *      read from a drive's cache, of a write that no log names, may not be another one after a
  *      power cut [test_meta_fold:power_cuts_while_folds_are_made].
- *  (3) The headers without members are durable before anything is summed into the zones, those with
- *      members, in a higher incarnation, after it, that of P first.  So what a header says is true at
+ *  (3) The headers without members are durable before anything is summed into the zones, and those
+ *      with members, in a higher incarnation, after it, that of P first.  So headers are true at
  *      any time (meta_fold.c (3)), and until all are durable the groups are whole: a mount that can
  *      read the headers of both P and Q takes the fold if both have members (meta_folds.c (4)).
  *  (4) A fold is given up if a zone of it is empty, a drive leaves, or a check begins, but not once
@@ -28,8 +28,8 @@
  *      folded, a drive that does not take its header is lost, and a check waits for the folder.
  *      The fold is made if one header with members is on a drive that can be read
  *      [test_meta_fold_late:zones_die_while_the_header_is_written, check_waits_for_folds].
- *  (5) The zones of parity are taken from the reserve, if that frees others, but not from what pages
- *      and the log may need: collection leaves it room above that (meta_fold_space.c (1))
+ *  (5) The zones of parity are taken from the reserve, if that frees others, but not from what
+ *      pages and the log may need: collection leaves room above that (meta_fold_space.c (1))
  *      [test_meta_fold:files_fill_what_folds_can_hold].
  *  (6) A fold is as wide as the drives allow.  Narrower ones, of which more is parity, are made
  *      only when room is short and collection has none to win.  Meanwhile collection moves data to

@@ -27,7 +27,10 @@
  *  (5) A buffer that a drive may still write to is never reused.
  *  (6) Blocks of a fold whose drive cannot be read, or that are bad, are summed up from their terms
  *      (meta_fold_terms.c), one after the other, and their checksums decide as in (2)
- *      [test_meta_fold:drive_that_dies_loses_nothing_and_leaves].
+ *      [test_meta_fold:drive_that_dies_loses_nothing_and_leaves].  If a term cannot be read, or a
+ *      sum is wrong, they are summed up again without that drive, or without each other one in
+ *      turn, as far as the fold has enough parity
+ *      [test_meta_double:second_drive_dies_during_the_rebuild, rot_beside_a_lost_drive].
  */
 #include "base/gf.h"
 #include "meta/engine/meta_fold.h"
@@ -152,6 +155,8 @@ static void looked(struct meta *m, struct meta__gc_move *v)
 	v->stage = GC_READ;
 	v->again = 0;
 	v->part = v->terms = 0;
+	v->missed = v->doubted = 0;
+	v->misses = false;
 	if (m->gc->drains)
 		meta__pace_take(m, v->n);
 	if (unlikely(is_unreachable(m, v)))
@@ -385,7 +390,7 @@ static bool read_term(struct meta *m, struct meta__gc_move *v)
 	return ios > 0;
 }
 
-/* A term is here.  A block of which one cannot be read does not match its checksum in the end. */
+/* A term is here. */
 static void sum_up(struct meta__gc_move *v)
 {
 	ASSERT(v->in_flight == 0);
@@ -407,22 +412,59 @@ static bool any_bad(const struct meta__gc_move *v)
 	return false;
 }
 
-/* False: nothing is bad, or all terms have been summed up and judged. */
-static bool rebuilds(struct meta *m, struct meta__gc_move *v)
+/* Finds terms without the drives that were missed.  Returns false if there are not enough. */
+static bool find_terms(struct meta *m, struct meta__gc_move *v, uint64_t doubted)
 {
-	ASSERT(v->in_flight == 0 && v->stage == GC_READ);
-	if (likely(m->zones->folds == 0))
-		return false;
-	if (v->terms)
-		sum_up(v);
-	else if (any_bad(v))
-		v->terms = meta__fold_terms(m, v->block[0].old, 0, v->term);
-	if (read_term(m, v))
-		return true;
-	for (uint32_t i = 0; v->terms && i < v->n; i++)
+	v->part = 0;
+	v->terms = meta__fold_terms(m, v->block[0].old, v->missed | doubted, v->term);
+	ASSERT(v->terms <= META_FOLD_MAX);
+	return v->terms > 0;
+}
+
+/* A sum is wrong: another way leaves out one more of the drives. */
+static bool doubts(struct meta *m, struct meta__gc_move *v)
+{
+	uint64_t left = meta__in_fold(meta__zone_at(m, v->zone)) ? meta__drives_of(m, v->zone) : 0;
+
+	ASSERT(v->part == v->terms);
+	for (left &= ~(v->missed | v->doubted); left; left &= left - 1) {
+		v->doubted |= left & -left;
+		if (find_terms(m, v, left & -left))
+			return true;
+	}
+	return false;
+}
+
+static void judge_sums(struct meta__gc_move *v)
+{
+	ASSERT(v->part == v->terms && v->terms > 0);
+	for (uint32_t i = 0; i < v->n; i++)
 		v->block[i].bad &=
 			crc32c(v->buf + (size_t)i * BLOCK_SIZE, BLOCK_SIZE) != v->block[i].crc;
-	return false;
+}
+
+/* False: nothing is bad, or there is no other way. */
+static bool rebuilds(struct meta *m, struct meta__gc_move *v)
+{
+	bool more = true;
+
+	ASSERT(v->in_flight == 0 && v->stage == GC_READ);
+	if (likely(m->zones->folds == 0) || !any_bad(v))
+		return false;
+	if (v->terms && !v->misses)
+		sum_up(v);
+	else
+		more = find_terms(m, v, 0);
+	v->misses = false;
+	while (more && !read_term(m, v)) {
+		if (v->part < v->terms) { /* a drive has been lost */
+			more = find_terms(m, v, 0);
+			continue;
+		}
+		judge_sums(v);
+		more = any_bad(v) && doubts(m, v);
+	}
+	return more;
 }
 
 /* Those that are whole come first, in the buffer too. */
@@ -475,6 +517,10 @@ void meta__gc_io_done(struct meta *m, struct meta__io *x)
 	v->in_flight--;
 	for (uint32_t i = 0; reads && x->io.status && i < x->io.nblocks; i++)
 		v->block[first + i].bad = true;
+	if (reads && x->io.status && v->terms) {
+		v->misses = true;
+		v->missed |= 1ull << x->io.drive;
+	}
 	v->failed |= !reads && x->io.status;
 	if (x->io.lost)
 		v->stage = GC_LOST;

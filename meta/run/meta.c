@@ -65,10 +65,10 @@ const char *meta_conf_problem(const struct meta_conf *conf)
 	if (conf->nshards && conf->copies > conf->ndrives)
 		return "copies of a block need as many drives";
 	if (conf->fold &&
-	    (conf->copies != 2 || conf->fold < META__FOLD_MIN || conf->fold > META_FOLD_MAX))
-		return "a fold is of 2 to 10 zones, in a store of two copies";
-	if (conf->nshards && conf->fold >= conf->ndrives)
-		return "a fold needs one drive more than it has zones of data";
+	    (conf->copies < 2 || conf->fold < META__FOLD_MIN || conf->fold > META_FOLD_MAX))
+		return "a fold is of 2 to 10 zones, in a store of two copies or three";
+	if (conf->nshards && conf->fold && conf->fold + conf->copies > conf->ndrives + 1)
+		return "a fold needs a drive for each zone of data and of parity";
 	return drives_problem(conf);
 }
 

@@ -63,9 +63,9 @@ void app_files_begin(struct app_files *s, uint32_t ndrives, uint32_t fold)
 	begin(s, ndrives, 2, fold);
 }
 
-void app_files_begin_three(struct app_files *s, uint32_t ndrives)
+void app_files_begin_three(struct app_files *s, uint32_t ndrives, uint32_t fold)
 {
-	begin(s, ndrives, 3, 0);
+	begin(s, ndrives, 3, fold);
 }
 
 static void stop(struct app_files *s)

@@ -30,7 +30,8 @@ struct app_files {
 
 /* Two copies; fold: data zones of a fold, 0: the store has pairs only. */
 void app_files_begin(struct app_files *s, uint32_t ndrives, uint32_t fold);
-void app_files_begin_three(struct app_files *s, uint32_t ndrives);
+/* Three copies; fold: as there. */
+void app_files_begin_three(struct app_files *s, uint32_t ndrives, uint32_t fold);
 void app_files_end(struct app_files *s);
 /* Stops the appliance, and mounts the store again. */
 void app_files_mount(struct app_files *s);

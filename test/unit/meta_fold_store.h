@@ -26,7 +26,7 @@ static inline void folds_of(uint64_t seed, uint32_t ndrives, uint32_t width, boo
 	memset(unsure, 0, sizeof(unsure));
 	memset(big_fill, 0, sizeof(big_fill));
 	fills = 0;
-	r.conf.copies = 2;
+	r.conf.copies = STORE_COPIES;
 	r.conf.fold = width;
 	for (uint32_t d = 0; d < ndrives && seed % 3 != 0; d++)
 		r.conf.drive[d].deallocate_max_blocks = 5;
@@ -127,6 +127,37 @@ static inline void write_at(uint64_t baddr, const void *from, uint32_t nblocks)
 {
 	memcpy(view_at(baddr), from, nblocks * 4096ul);
 	memcpy(rig_block(&r, baddr), from, nblocks * 4096ul);
+}
+
+/* A round of the scrub.  Returns its lines for people. */
+static inline uint32_t scrub_round(struct meta_scrub *scrub)
+{
+	static uint8_t bytes[META_SCRUB_BLOCKS_MAX * 4096];
+	uint32_t lines = 0;
+
+	for (;;) {
+		struct meta_run run;
+
+		switch (meta_scrub_next(scrub, &run)) {
+		case META_SCRUB_READ:
+			memcpy(bytes, view_at(run.baddr), run.nblocks * 4096ul);
+			if (rand_below(&r.rand, 4) == 0)
+				(void)rig_step(&r);
+			meta_scrub_done(scrub, bytes, 0);
+			break;
+		case META_SCRUB_WRITE:
+			write_at(run.baddr, meta_scrub_bytes(scrub), run.nblocks);
+			meta_scrub_written(scrub, 0);
+			break;
+		case META_SCRUB_FOUND:
+			lines++;
+			break;
+		case META_SCRUB_ROUND:
+			return lines;
+		default:
+			(void)rig_step(&r);
+		}
+	}
 }
 
 #endif

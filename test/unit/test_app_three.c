@@ -15,7 +15,7 @@ static struct app_files s;
 
 static void setup(void)
 {
-	app_files_begin_three(&s, DRIVES);
+	app_files_begin_three(&s, DRIVES, 0);
 }
 
 static void teardown(void)

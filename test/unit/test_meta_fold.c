@@ -450,37 +450,6 @@ Test(meta_fold, a_store_of_two_copies_is_folded_from_now_on)
 	}
 }
 
-/* A round of the scrub.  Returns its lines for people. */
-static uint32_t scrub_round(struct meta_scrub *scrub)
-{
-	static uint8_t bytes[META_SCRUB_BLOCKS_MAX * 4096];
-	uint32_t lines = 0;
-
-	for (;;) {
-		struct meta_run run;
-
-		switch (meta_scrub_next(scrub, &run)) {
-		case META_SCRUB_READ:
-			memcpy(bytes, view_at(run.baddr), run.nblocks * 4096ul);
-			if (rand_below(&r.rand, 4) == 0)
-				(void)rig_step(&r);
-			meta_scrub_done(scrub, bytes, 0);
-			break;
-		case META_SCRUB_WRITE:
-			write_at(run.baddr, meta_scrub_bytes(scrub), run.nblocks);
-			meta_scrub_written(scrub, 0);
-			break;
-		case META_SCRUB_FOUND:
-			lines++;
-			break;
-		case META_SCRUB_ROUND:
-			return lines;
-		default:
-			(void)rig_step(&r);
-		}
-	}
-}
-
 Test(meta_fold, parity_that_rots_is_found_and_what_it_protects_moves)
 {
 	static const uint8_t rot_bytes[4096] = { 1, 2, 3 };

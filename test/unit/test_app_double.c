@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-2-Clause-Patent */
+/*
+ * A store of three copies, with folds of two zones of data, P and Q, under the appliance whole but
+ * for main(): two of its drives refuse reads or writes, and no client sees anything of that.
+ */
+#include "appliance/core/app_op.h"
+#include "test/lib/app_files.h"
+
+#include <criterion/criterion.h>
+#include <unistd.h>
+
+enum { DRIVES = 4 };
+
+static struct app_files s;
+
+static void setup(void)
+{
+	app_files_begin_three(&s, DRIVES, 2);
+}
+
+static void teardown(void)
+{
+	app_files_end(&s);
+}
+
+TestSuite(app_double, .init = setup, .fini = teardown, .timeout = 120);
+
+/* Zones that are in folds. */
+static uint32_t folded(void)
+{
+	const struct meta_twins *t = s.rig.run.core->twins;
+	uint32_t n = 0;
+
+	for (uint32_t d = 0; d < DRIVES; d++)
+		for (uint32_t i = 0; i < t->drive[d].count; i++)
+			n += atomic_load_explicit(&t->drive[d].ring[i], memory_order_acquire) != 0;
+	return n;
+}
+
+/* A mount folds what is there. */
+static void fold(void)
+{
+	app_files_mount(&s);
+	for (uint32_t last = 0, same = 0; same < 20;) {
+		const uint32_t now = folded();
+
+		same = now == last && now > 0 ? same + 1 : 0;
+		last = now;
+		usleep(10000);
+	}
+	cr_assert_gt(folded(), 8);
+}
+
+/* No drive is lost here: each sum meets the second one that refuses. */
+Test(app_double, second_drive_that_refuses_is_left_out)
+{
+	const struct sim_faults none = { 0 }, all = { .read_error_ppm = 1000000 };
+
+	app_files_put(&s, 1);
+	fold();
+	for (uint32_t a = 0; a < DRIVES; a++)
+		for (uint32_t b = a + 1; b < DRIVES; b++) {
+			sim_drive_faults(s.sim[a], &all);
+			sim_drive_faults(s.sim[b], &all);
+			app_files_get(&s, 1);
+			sim_drive_faults(s.sim[a], &none);
+			sim_drive_faults(s.sim[b], &none);
+		}
+	cr_assert_gt(app_files_stat(&s).turned_reads, 5);
+	cr_assert_eq(app_files_stat(&s).damaged_files, 0);
+}
