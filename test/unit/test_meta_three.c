@@ -254,6 +254,22 @@ Test(meta_three, drives_that_are_added_later_make_it_whole)
 	}
 }
 
+/* One of three was drained; no drive is lost when another one comes. */
+Test(meta_three, groups_of_two_become_wider_when_a_drive_is_added)
+{
+	store(4, 3, true);
+	put_some(60);
+	cr_assert_eq(meta_drive_drain(r.m, 1), 0);
+	for (uint32_t n = 0; n < 300 && !stat_of(1).gone; n++)
+		rig_idle(&r);
+	cr_assert(stat_of(1).gone);
+	cr_assert_gt(groups_of(2), 0);
+	add_one();
+	becomes_whole();
+	is_whole();
+	rig_end(&r);
+}
+
 /* Zones have been in other groups before; their headers still say so. */
 Test(meta_three, twin_of_an_earlier_life_is_not_read)
 {
@@ -494,9 +510,14 @@ Test(meta_three, pages_of_which_two_copies_are_bad_are_read)
 		keep(kept, true);
 		cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
 		spoil(pair % 4);
-		spoil((pair + 1 + pair / 4) % 4);
+		if (pair < 4)
+			spoil((pair + 1) % 4);
 		rig_kill(&r);
 		cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
+		if (pair >= 4) { /* ... or cannot be read */
+			keep(kept, true);
+			r.bad_reads = 1u << pair % 4 | 1u << (pair + 2) % 4;
+		}
 		for (uint32_t i = pair; i < NAMES; i += 41) {
 			uint64_t fill;
 			uint32_t blocks;
@@ -505,6 +526,7 @@ Test(meta_three, pages_of_which_two_copies_are_bad_are_read)
 				     meta_error(r.m));
 			cr_assert_eq(fill, i + 1);
 		}
+		r.bad_reads = 0;
 		rig_kill(&r);
 	}
 	for (uint32_t d = 0; d < 4; d++)
