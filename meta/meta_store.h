@@ -155,6 +155,8 @@ struct meta__zone_seen {
 	uint64_t member_incarnation[META_FOLD_MAX];
 };
 void meta__zone_build(const struct meta__zone_seen *z, const uint8_t uuid[16], void *block);
+/* Do these two, which were parsed, say the same fold, one as P and one as Q? */
+bool meta__parity_agrees(const struct meta__zone_seen *a, const struct meta__zone_seen *b);
 /* One copy.  0, -EUCLEAN: it is not whole. */
 int meta__zone_parse(const void *block, const uint8_t uuid[16], uint32_t zone,
 		     struct meta__zone_seen *out);

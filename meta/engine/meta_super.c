@@ -601,6 +601,16 @@ static bool is_parity(const struct meta__zone_seen *z)
 	       (z->role == 0 || z->twin > 0); /* Q is never alone */
 }
 
+bool meta__parity_agrees(const struct meta__zone_seen *a, const struct meta__zone_seen *b)
+{
+	return a->kind == META__ZONE_PARITY && b->kind == META__ZONE_PARITY && a->members > 0 &&
+	       a->twin == b->zone + 1 && b->twin == a->zone + 1 && a->role != b->role &&
+	       a->pair == b->pair && a->members == b->members &&
+	       memcmp(a->member, b->member, sizeof(a->member)) == 0 &&
+	       memcmp(a->member_incarnation, b->member_incarnation,
+		      sizeof(a->member_incarnation)) == 0;
+}
+
 int meta__zone_parse(const void *block, const uint8_t uuid[16], uint32_t zone,
 		     struct meta__zone_seen *out)
 {

@@ -74,16 +74,6 @@ static bool may_be(const struct meta *m, const struct meta__zone_seen *f, uint32
 		meta__zone_at(m, zone)->incarnation == f->member_incarnation[i]);
 }
 
-static bool says_the_same(const struct meta__zone_seen *f, const struct meta__zone_seen *other)
-{
-	ASSERT(f->pair == other->pair && f->zone != other->zone);
-	return other->twin == f->zone + 1 && other->role != f->role &&
-	       other->members == f->members &&
-	       memcmp(other->member, f->member, sizeof(f->member)) == 0 &&
-	       memcmp(other->member_incarnation, f->member_incarnation,
-		      sizeof(f->member_incarnation)) == 0;
-}
-
 /* (4) Can the other zone of parity be that of this fold? */
 static bool other_agrees(const struct meta *m, const struct meta__zone_seen *f)
 {
@@ -101,7 +91,8 @@ static bool other_agrees(const struct meta *m, const struct meta__zone_seen *f)
 		i--;
 	while (i < b->fold_count && b->fold[i].pair == f->pair && b->fold[i].zone != other)
 		i++;
-	return i < b->fold_count && b->fold[i].pair == f->pair && says_the_same(f, &b->fold[i]);
+	return i < b->fold_count && b->fold[i].pair == f->pair &&
+	       meta__parity_agrees(f, &b->fold[i]);
 }
 
 /* Does the header say of itself, of another drive each, what may be? */

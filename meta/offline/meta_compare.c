@@ -7,8 +7,9 @@
  *
  *  (1) A copy is judged by the index alone, never by another copy: so it is known which of those
  *      that differ is the wrong one [test_meta_raw_pair:compare_names_each_copy_that_is_wrong].
- *  (2) The second copy of a block of a fold is the sum of the others, at the place of the parity:
- *      so each block of all its zones at an offset where something lives is looked at
+ *  (2) The second copy of a block of a fold is the sum of the others and P, at the place of P, and
+ *      the third one that of the others and Q: so each block of all its zones at an offset where
+ *      something lives is looked at
  *      [test_meta_raw_fold:compare_names_each_block_that_is_wrong].
  */
 #include "meta/offline/meta_raw_internal.h"
@@ -171,24 +172,13 @@ static const char *block_why(const struct compare *c, uint64_t at, bool read, co
 		       : "cannot be read";
 }
 
-/* The block of parity of this one; 0: it is in no fold. */
-static uint64_t parity_of(const struct meta_raw *r, uint64_t baddr)
-{
-	const uint32_t zone = meta__geo_zone_of(&r->geo, baddr);
-	const uint32_t parity = zone == META__ZONE_NONE ? zone : meta__raw_parity(r, zone);
-
-	if (parity == META__ZONE_NONE)
-		return 0;
-	ASSERT(parity != zone);
-	return meta__geo_zone_baddr(&r->geo, parity) + baddr - meta__geo_zone_baddr(&r->geo, zone);
-}
-
 /* Block i of a run whose copies lie at x->at. */
 static void compare_block(struct compare *c, const struct copies *run, bool read[][RUN_BLOCKS],
 			  uint32_t i, uint32_t crc, const char *what)
 {
 	const size_t bytes_at = (size_t)i * META__BLOCK;
-	const uint64_t parity = run->count == 1 ? parity_of(c->r, run->at[0] + i) : 0;
+	uint64_t at[META_FOLD_PARITIES];
+	const uint32_t ways = run->count == 1 ? meta__raw_fold_ways(c->r, run->at[0] + i, at) : 0;
 	struct copies x = *run;
 
 	ASSERT(i < RUN_BLOCKS && x.count > 0);
@@ -196,10 +186,12 @@ static void compare_block(struct compare *c, const struct copies *run, bool read
 		x.at[k] += i;
 		x.why[k] = block_why(c, x.at[k], read[k][i], c->bytes[k] + bytes_at, crc);
 	}
-	if (parity) { /* (2) */
+	ASSERT(ways == 0 || ways + 1 == c->r->m.copies);
+	for (uint32_t k = 0; k < ways; k++) { /* (2) */
 		x.folded = true;
-		x.at[x.count] = parity;
-		x.why[x.count++] = meta__raw_fold_block(c->r, x.at[0], crc, c->bytes[1] + bytes_at);
+		x.at[x.count] = at[k];
+		x.why[x.count++] =
+			meta__raw_fold_way(c->r, x.at[0], k, crc, c->bytes[1 + k] + bytes_at);
 	}
 	c->out->blocks++;
 	judge(c, what, &x);

@@ -399,7 +399,10 @@ static void pair_cells(struct meta_raw *r, uint32_t zone, const struct meta__zon
 	ASSERT(zone < r->geo.nzones);
 	meta__cell(t, x->pair ? x->pair : s->pair);
 	if (x->fold) {
-		meta__cell_text(t, "%s", x->fold == zone + 1 ? "sum" : "fold");
+		meta__cell_text(t, "%s",
+				x->is_second          ? "sum2"
+				: x->fold == zone + 1 ? "sum"
+						      : "fold");
 		meta__cell_text(t, "%u", x->fold - 1);
 		return;
 	}

@@ -3,11 +3,12 @@
  * The folds of an unmounted store (FORMAT.md 2.7): blocks that the first place has lost, from the
  * others of their fold (meta_fold_terms.c).
  *
- *   header of zone 20: parity, fold 57, of zone 3 in incarnation 4, and zone 9 in incarnation 6
+ *   header of zone 20: P, fold 57, of zone 3 in incarnation 4, and zone 9 in incarnation 6; Q is 31
  *
  *  (1) As at a mount (meta_folds.c): those with the highest numbers first, each zone of data in the
  *      incarnation that the parity's header says, or with a header that cannot be read; a higher
  *      number, of a pair or a fold, counts [test_meta_raw_fold:all_is_found_without_any_drive].
+ *      The headers of P and Q say the same, or one of them cannot be read.
  *  (2) Only bytes that match the checksum in the index are given out
  *      [test_meta_raw_fold:all_is_found_without_any_drive].
  */
@@ -39,13 +40,29 @@ static bool may_be(const struct meta_raw *r, const struct meta__zone_seen *f, ui
 	return !z || (z->kind == META__ZONE_DATA && z->incarnation == f->member_incarnation[i]);
 }
 
-static void leave(struct meta_raw *r, uint32_t zone)
+/* Can this zone be the other one of the parity? */
+static bool may_be_other(const struct meta_raw *r, const struct meta__zone_seen *f, uint32_t zone)
 {
-	const struct meta__raw_zone *z = &r->zone[zone];
+	const struct meta__zone_seen *z = zone < r->geo.nzones ? meta__raw_zone(r, zone) : NULL;
 
-	ASSERT(zone < r->geo.nzones);
+	ASSERT(f->members > 0 && zone != f->zone);
+	if (zone >= r->geo.nzones || !meta__geo_zone_there(&r->geo, zone) ||
+	    meta__geo_zone_roots(&r->geo, zone) || r->zone[zone].pair > f->pair ||
+	    r->zone[zone].fold)
+		return false;
+	return !z || meta__parity_agrees(f, z);
+}
+
+static void join(struct meta_raw *r, const struct meta__zone_seen *f, uint32_t zone)
+{
+	struct meta__raw_zone *z = &r->zone[zone];
+
 	meta__raw_group_end(r, zone);
-	ASSERT(z->pair == 0 && z->fold == 0); /* (1) */
+	ASSERT(z->fold == 0); /* (1) */
+	ASSERT(zone < r->geo.nzones);
+	z->fold = (f->role ? f->twin - 1 : f->zone) + 1;
+	z->says = f->zone;
+	z->is_second = f->twin > 0 && zone == (f->role ? f->zone : f->twin - 1);
 }
 
 /* (1) */
@@ -55,19 +72,23 @@ static void take(struct meta_raw *r, const struct meta__zone_seen *f)
 
 	ASSERT(f->kind == META__ZONE_PARITY && f->members <= META_FOLD_MAX);
 	if (r->zone[f->zone].pair > f->pair || r->zone[f->zone].fold ||
-	    meta__geo_zone_roots(&r->geo, f->zone))
+	    meta__geo_zone_roots(&r->geo, f->zone) || r->m.copies != (f->twin ? 3u : 2u))
 		return;
+	if (f->twin) {
+		if (!may_be_other(r, f, f->twin - 1) || drives >> drive_of(r, f->twin - 1) & 1)
+			return;
+		drives |= 1ull << drive_of(r, f->twin - 1);
+	}
 	for (uint32_t i = 0; i < f->members; i++) {
 		if (!may_be(r, f, i) || drives >> drive_of(r, f->member[i]) & 1)
 			return;
 		drives |= 1ull << drive_of(r, f->member[i]);
 	}
-	leave(r, f->zone);
-	r->zone[f->zone].fold = f->zone + 1;
-	for (uint32_t i = 0; i < f->members; i++) {
-		leave(r, f->member[i]);
-		r->zone[f->member[i]].fold = f->zone + 1;
-	}
+	join(r, f, f->zone);
+	if (f->twin)
+		join(r, f, f->twin - 1);
+	for (uint32_t i = 0; i < f->members; i++)
+		join(r, f, f->member[i]);
 	ASSERT(f->members >= META__FOLD_MIN);
 }
 
@@ -125,6 +146,13 @@ static bool add(struct meta_raw *r, const struct meta_fold_term *term, void *blo
 	return is;
 }
 
+static uint64_t place_of(const struct meta_raw *r, uint32_t role, uint32_t zone, uint64_t offset)
+{
+	ASSERT(role < META_FOLD_MAX || role == META_FOLD_P || role == META_FOLD_Q);
+	ASSERT(zone < r->geo.nzones && offset < r->geo.zone_end);
+	return META_FOLD_PLACE(role, meta__geo_zone_baddr(&r->geo, zone) + offset);
+}
+
 /* The places at this offset, of the parity first, and of the zone last.  Returns how many. */
 static uint32_t places_of(const struct meta_raw *r, const struct meta__zone_seen *f, uint32_t zone,
 			  uint64_t offset, uint64_t place[META_FOLD_ZONES])
@@ -132,62 +160,135 @@ static uint32_t places_of(const struct meta_raw *r, const struct meta__zone_seen
 	uint32_t count = 0, role = META_FOLD_MAX;
 
 	ASSERT(offset > 0 && offset < r->geo.zone_end);
-	place[count++] =
-		META_FOLD_PLACE(META_FOLD_P, meta__geo_zone_baddr(&r->geo, f->zone) + offset);
+	place[count++] = place_of(r, META_FOLD_P, f->role ? f->twin - 1 : f->zone, offset);
+	if (f->twin)
+		place[count++] = place_of(r, META_FOLD_Q, f->role ? f->zone : f->twin - 1, offset);
 	for (uint32_t i = 0; i < f->members; i++) {
 		if (f->member[i] == zone)
 			role = i;
 		else
-			place[count++] = META_FOLD_PLACE(
-				i, meta__geo_zone_baddr(&r->geo, f->member[i]) + offset);
+			place[count++] = place_of(r, i, f->member[i], offset);
 	}
-	ASSERT(role < f->members && count == f->members); /* (1) */
-	place[count++] = META_FOLD_PLACE(role, meta__geo_zone_baddr(&r->geo, zone) + offset);
+	ASSERT(role < f->members); /* (1) */
+	place[count++] = place_of(r, role, zone, offset);
 	return count;
 }
 
-/* Sums up the block at the last of these places: without each drive on which a term cannot be
- * read.  Returns why it cannot be had, or NULL. */
-static const char *sum_up(struct meta_raw *r, const uint64_t *place, uint32_t count, void *block)
+/* Adds up terms.  Returns which cannot be read; `terms`: all were. */
+static uint32_t add_all(struct meta_raw *r, const struct meta_fold_term *term, uint32_t terms,
+			void *block)
+{
+	uint32_t i = 0;
+
+	ASSERT(terms > 0 && terms <= META_FOLD_MAX);
+	ASSERT(block);
+	memset(block, 0, META__BLOCK);
+	while (i < terms && add(r, &term[i], block))
+		i++;
+	return i;
+}
+
+static const char *term_why(const uint64_t *place, uint64_t at)
+{
+	const bool parity =
+		at == META_FOLD_AT(place[0]) ||
+		(META_FOLD_ROLE(place[1]) == META_FOLD_Q && at == META_FOLD_AT(place[1]));
+
+	ASSERT(META_FOLD_ROLE(place[0]) == META_FOLD_P);
+	return parity ? "the parity of its fold cannot be read"
+		      : "another zone of its fold cannot be read";
+}
+
+/* Sums up the block at the last of these places: not from these drives, and without each other on
+ * which a term cannot be read.  Returns why it cannot be had, or NULL. */
+static const char *sum_up(struct meta_raw *r, const uint64_t *place, uint32_t count, uint64_t away,
+			  uint32_t crc, void *block)
 {
 	struct meta_fold_term term[META_FOLD_MAX];
-	const char *why = NULL;
-	uint64_t away = 0;
+	const char *why = "too many zones of its fold are missing";
 	uint32_t terms, i;
 
-	ASSERT(count > META__FOLD_MIN && META_FOLD_ROLE(place[0]) == META_FOLD_P);
+	ASSERT(count > META__FOLD_MIN);
+	ASSERT(META_FOLD_ROLE(place[count - 1]) < META_FOLD_MAX);
 	while ((terms = meta_fold_solve(place, count, away, false, term)) > 0) {
-		memset(block, 0, META__BLOCK);
-		for (i = 0; i < terms && add(r, &term[i], block); i++)
-			;
-		if (i == terms)
-			return NULL;
-		why = term[i].at == META_FOLD_AT(place[0])
-			      ? "the parity of its fold cannot be read"
-			      : "another zone of its fold cannot be read";
+		i = add_all(r, term, terms, block);
+		if (i == terms) /* (2) */
+			return crc32c(block, META__BLOCK) == crc
+				       ? NULL
+				       : "the sum of its fold does not match its checksum";
+		why = term_why(place, term[i].at);
 		ASSERT(!(away >> META_BADDR_DRIVE(term[i].at) & 1)); /* meta_fold_terms.c (2) */
 		away |= 1ull << META_BADDR_DRIVE(term[i].at);
 	}
 	return why;
 }
 
-const char *meta__raw_fold_block(struct meta_raw *r, uint64_t baddr, uint32_t crc, void *block)
+/* Fills in the places of a block's fold.  Returns how many; 0: it is in none. */
+static uint32_t places_at(const struct meta_raw *r, uint64_t baddr, uint64_t place[META_FOLD_ZONES])
 {
 	const uint32_t zone = meta__geo_zone_of(&r->geo, baddr);
-	const uint32_t parity = zone == META__ZONE_NONE ? zone : meta__raw_parity(r, zone);
-	const struct meta__zone_seen *f =
-		parity == META__ZONE_NONE ? NULL : meta__raw_zone(r, parity);
+	const struct meta__zone_seen *f = zone == META__ZONE_NONE || r->zone[zone].fold == 0 ||
+							  meta__raw_parity(r, zone) == zone ||
+							  r->zone[zone].is_second
+						  ? NULL
+						  : meta__raw_zone(r, r->zone[zone].says);
 	const uint64_t offset = f ? baddr - meta__geo_zone_baddr(&r->geo, zone) : 0;
-	uint64_t place[META_FOLD_ZONES];
-	const char *why;
 
 	if (!f || offset == 0 || offset >= r->geo.zone_end)
-		return "it is in no fold";
-	ASSERT(f->members > 0 && zone != parity);
+		return 0;
+	ASSERT(f->members > 0);
+	return places_of(r, f, zone, offset, place);
+}
+
+const char *meta__raw_fold_block(struct meta_raw *r, uint64_t baddr, uint32_t crc, void *block)
+{
+	uint64_t place[META_FOLD_ZONES];
+	const uint32_t count = places_at(r, baddr, place);
+	const char *why;
+
 	ASSERT(block);
-	why = sum_up(r, place, places_of(r, f, zone, offset, place), block);
-	if (why)
-		return why;
+	if (count == 0)
+		return "it is in no fold";
+	why = sum_up(r, place, count, 0, crc, block);
+	for (uint32_t i = 0; why && i + 1 < count; i++) /* one of them may have other bytes */
+		if (!sum_up(r, place, count, 1ull << META_BADDR_DRIVE(META_FOLD_AT(place[i])), crc,
+			    block))
+			return NULL;
+	return why;
+}
+
+uint32_t meta__raw_fold_ways(const struct meta_raw *r, uint64_t baddr,
+			     uint64_t at[META_FOLD_PARITIES])
+{
+	uint64_t place[META_FOLD_ZONES];
+	const uint32_t count = places_at(r, baddr, place);
+	uint32_t ways = 0;
+
+	ASSERT(count <= META_FOLD_ZONES);
+	ASSERT(count == 0 || META_FOLD_ROLE(place[0]) == META_FOLD_P);
+	for (; ways < count && META_FOLD_ROLE(place[ways]) >= META_FOLD_MAX; ways++)
+		at[ways] = META_FOLD_AT(place[ways]);
+	return ways;
+}
+
+const char *meta__raw_fold_way(struct meta_raw *r, uint64_t baddr, uint32_t way, uint32_t crc,
+			       void *block)
+{
+	uint64_t place[META_FOLD_ZONES], at[META_FOLD_PARITIES], away = 0;
+	const uint32_t count = places_at(r, baddr, place);
+	struct meta_fold_term term[META_FOLD_MAX];
+	const uint32_t ways = meta__raw_fold_ways(r, baddr, at);
+	uint32_t terms, i;
+
+	ASSERT(way < ways);
+	ASSERT(block && count > ways);
+	for (i = 0; i < ways; i++)
+		away |= i == way ? 0 : 1ull << META_BADDR_DRIVE(at[i]);
+	terms = meta_fold_solve(place, count, away, false, term);
+	ASSERT(terms > 0); /* the other parity alone is left out */
+	i = add_all(r, term, terms, block);
+	if (i < terms)
+		return term_why(place, term[i].at);
 	return crc32c(block, META__BLOCK) == crc
 		       ? NULL
 		       : "the sum of its fold does not match its checksum"; /* (2) */

@@ -46,7 +46,9 @@ struct meta__raw_zone {
 	uint32_t first; /* zone of the group */
 	uint32_t next;  /* ... the next one; META__ZONE_NONE: it is the last */
 	bool is_twin;
-	uint32_t fold; /* the parity of its fold, + 1; 0: it is in none */
+	uint32_t fold;  /* P of its fold, + 1; 0: it is in none, else: */
+	uint32_t says;  /* the zone of parity of which the header says it */
+	bool is_second; /* this is Q */
 };
 
 struct meta__raw_block { /* of the log */
@@ -143,6 +145,12 @@ uint64_t meta__raw_zones_unknown(const struct meta_raw *r);
 
 must_check int meta__raw_folds_find(struct meta_raw *r);            /* after the pairs: -ENOMEM */
 uint32_t meta__raw_parity(const struct meta_raw *r, uint32_t zone); /* META__ZONE_NONE */
+/* Fills in the places of P, and of Q, for a block of data in a fold.  Returns how many. */
+uint32_t meta__raw_fold_ways(const struct meta_raw *r, uint64_t baddr,
+			     uint64_t at[META_FOLD_PARITIES]);
+/* The block from the others of its fold and that parity only: NULL, or why not. */
+const char *meta__raw_fold_way(struct meta_raw *r, uint64_t baddr, uint32_t way, uint32_t crc,
+			       void *block);
 /* The block from the others of its fold: NULL, or why not. */
 const char *meta__raw_fold_block(struct meta_raw *r, uint64_t baddr, uint32_t crc, void *block);
 

@@ -23,9 +23,9 @@ void raw_files_begin(struct raw_files *s, uint32_t ndrives, uint32_t fold)
 	begin(s, ndrives, 2, fold);
 }
 
-void raw_files_begin_three(struct raw_files *s, uint32_t ndrives)
+void raw_files_begin_three(struct raw_files *s, uint32_t ndrives, uint32_t fold)
 {
-	begin(s, ndrives, 3, 0);
+	begin(s, ndrives, 3, fold);
 }
 
 void raw_files_end(struct raw_files *s)

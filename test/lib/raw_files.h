@@ -33,7 +33,8 @@ struct raw_files {
 
 /* Two copies; fold: data zones of a fold, 0: the store has pairs only. */
 void raw_files_begin(struct raw_files *s, uint32_t ndrives, uint32_t fold);
-void raw_files_begin_three(struct raw_files *s, uint32_t ndrives);
+/* Three copies; fold: as there. */
+void raw_files_begin_three(struct raw_files *s, uint32_t ndrives, uint32_t fold);
 void raw_files_end(struct raw_files *s);
 /* Writes that many files, which may have been there. */
 void raw_files_put(struct raw_files *s, uint32_t count);

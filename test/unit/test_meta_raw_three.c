@@ -17,7 +17,7 @@ static struct raw_files s;
 
 static void setup(void)
 {
-	raw_files_begin_three(&s, DRIVES);
+	raw_files_begin_three(&s, DRIVES, 0);
 }
 
 static void teardown(void)
