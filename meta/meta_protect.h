@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
  * How many copies a store keeps of each block, and a store that gets its second ones.  At format
- * meta_conf says it: copies, 0 or 1: one, 2 or 3: on as many drives; fold: with two copies, pairs
- * of zones become folds of so many zones of data, 0: they do not.
+ * meta_conf says it: copies, 0 or 1: one, 2 or 3: on as many drives; fold: with two or three
+ * copies, groups of zones become folds of so many zones of data, and as many of parity as a block
+ * may lose copies; 0: they do not.
  *
  * struct meta_statfs counts that: copies; lone_blocks, in zones whose blocks have never had all of
  * them; converts: 1 while there may be such blocks since meta_protect(), and no drive may be lost.
