@@ -98,8 +98,9 @@ WEKA_MUST_CHECK int weka_undrain(struct weka_client *client, const char *drive);
  * `scheme` is "mirror": each block on two drives.  The blocks of before are copied in the
  * background, also after a restart; only then may a drive be lost.  weka_status() reports the
  * progress.  It cannot be taken back.  "2+1" to "10+1": a store of two copies makes parity of
- * blocks that are no longer new, over so many drives and one, and frees their second copies.
- * Errors:  -EINVAL (another scheme, or three copies, "1+2", which only format makes), -EALREADY,
+ * blocks that are no longer new, over so many drives and one, and frees their second copies; "2+2"
+ * to "10+2": a store of three copies does so with two.
+ * Errors:  -EINVAL (another scheme, or three copies, which only format makes), -EALREADY,
  *          -EPERM (too few drives are in use, or parity is asked for before two copies), -ENODEV (a
  *          drive is dead, missing, or being drained),
  *          -ENOSPC (no room for two copies, or with such parity), -EFBIG (its roots are on one

@@ -32,20 +32,21 @@
 must_check int meta_protect(struct meta *m);
 
 /**
- * meta_fold - from now on make folds of pairs, in a store of two copies
+ * meta_fold - from now on make folds of groups, in a store of two or three copies
  *
- * Of so many zones of data, at most, and one of their parity, each on another drive (meta_fold.c):
- * one drive may be lost, as before, and less space is used.  With another number it is that of the
- * folds that are made from now on.  It cannot be taken back.  Durable, and to be waited for, as
- * meta_protect(): META_OP_DRIVE with META_PROTECT and the number in `length`.
+ * Of so many zones of data, at most, and one or two of their parity, each on another drive
+ * (meta_fold.c): as many drives may be lost as before, and less space is used.  With another
+ * number it is that of the folds that are made from now on.  It cannot be taken back.  Durable, and
+ * to be waited for, as meta_protect(): META_OP_DRIVE with META_PROTECT and the number in `length`.
  *
- * Errors:  -EINVAL: not 2 to META_FOLD_MAX, or the store has three copies; -EALREADY: it is that
+ * Errors:  -EINVAL: not 2 to META_FOLD_MAX; -EALREADY: it is that
  *          number already; -EPERM: the store has one copy, or converts, or too few drives serve;
  *          -ENOSPC: such folds would hold less than the live blocks; -EBUSY, -EIO, -EROFS as there.
  */
 must_check int meta_fold(struct meta *m, uint32_t zones);
 
-/* How a store keeps its blocks, as people say it: "none", "mirror", "4+1", "1+2". */
+/* How a store keeps its blocks, as people say it: "none", "mirror" or "1+1", "4+1",
+ * "1+2", "4+2". */
 struct meta_scheme {
 	uint32_t copies; /* 1, 2, 3 */
 	uint32_t fold;   /* 0: no folds */

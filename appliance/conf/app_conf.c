@@ -186,8 +186,8 @@ static const struct key keys[APP_CONF_KEYS] = {
 			      "shards of a store on mem: drives, which is formatted at each start",
 			      NULL },
 	[APP_CONF_PROTECT] = { "protect", KIND_TEXT, AT(protect), 3, 6, 0,
-			       "of a store on mem: drives; mirror, 4+1: one may be lost; 1+2: two",
-			       "none, mirror, 2+1 ... 10+1, or 1+2" },
+			       "of a store on mem: drives; mirror, 4+1: one may be lost; 4+2: two",
+			       "none, mirror, 2+1 ... 10+1, or 1+2 ... 10+2" },
 };
 
 struct parser {
@@ -606,7 +606,7 @@ static int check_whole(const struct app_conf *c, char *why)
 		 strcmp(c->deallocate, "none") != 0)
 		app_conf_blame(c, APP_CONF_DEALLOCATE, why, "allowed are own, all and none");
 	else if (app_conf_scheme(c->protect).copies == 0)
-		app_conf_blame(c, APP_CONF_PROTECT, why, "not none, mirror, 2+1 ... 10+1 or 1+2");
+		app_conf_blame(c, APP_CONF_PROTECT, why, "not none, mirror, or 1+1 ... 10+2");
 	else if (c->session_pools_max_bytes > c->pools_max_bytes && c->line[APP_CONF_SESSION_POOLS])
 		app_conf_blame(c, APP_CONF_SESSION_POOLS, why,
 			       "more than pools_max, of all clients");

@@ -162,7 +162,7 @@ must_check int app_conf_load(struct app_conf *c, const char *path, char *why);
  */
 must_check int app_conf_read_key(struct app_conf *c, uint8_t key[APP_KEY_BYTES], char *why);
 
-/* Returns what "none", "mirror", "4+1" or "1+2" means.  Any other text has 0 copies. */
+/* Returns what "none", "mirror", "4+1", "1+2" or "4+2" means.  Any other text has 0 copies. */
 struct meta_scheme app_conf_scheme(const char *protect);
 
 /* Returns the core's value for `deallocate`. */

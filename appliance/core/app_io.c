@@ -62,7 +62,7 @@ static inline struct app_io *add_io(struct app_op *op, enum nvme_op what, uint64
 	io->owner = op;
 	io->quiet = op->quiet;
 	io->turned = io->part = io->summed = false;
-	io->copies = 0;
+	io->copies = io->doubts = 0;
 	io->watch = APP_WATCH_NONE;
 	io->drive = META_BADDR_DRIVE(baddr);
 	io->nvme = (struct nvme_io){
@@ -87,7 +87,7 @@ static bool is_away(const struct app_op *op, uint64_t baddr)
 /* The block can be computed from the others of its fold. */
 static bool is_in_fold(const struct app_op *op, uint64_t baddr)
 {
-	return meta_twin_of(op->core->twins, baddr) == 0 && app_sum_can(op->core, baddr);
+	return meta_twin_of(op->core->twins, baddr) == 0 && app_sum_can(op->core, baddr, 0);
 }
 
 /* The places of a block's copies, the first one's first.  Returns how many there are; those on
@@ -267,7 +267,9 @@ wk_cold void app_op_io_at(struct app_op *op, const struct meta_run *runs, const 
 					   iova + (uint64_t)at[i] * BLOCK_SIZE);
 
 		io->turned = true;
-		io->summed = is_in_fold(op, runs[i].baddr);
+		io->summed = meta_twin_of(op->core->twins, runs[i].baddr) == 0 &&
+			     app_sum_can(op->core, runs[i].baddr, op->doubts);
+		io->doubts = op->doubts;
 	}
 	op->ios_out = op->io_count;
 	drives_begin(op);

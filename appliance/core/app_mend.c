@@ -14,9 +14,11 @@
  * here.  Over shared memory the bytes compared are the client's to change meanwhile: at worst its
  * own read is answered from another copy, or not.
  *
- *  (1) Round n reads the n-th copy after the first, so each is read once in this way.  After the
- *      last round the block's reader, or the caller, compares it again
- *      [test_app_pair:other_bytes_on_a_drive_are_never_read]
+ *  (1) Round n reads the n-th copy after the first, so each is read once in this way.  For a block
+ *      in a fold, round 0 computes it from the others, and round n without the n-th zone after its
+ *      own, if there is enough parity: where a drive is lost a term may be wrong, too
+ *      [test_app_double:rot_beside_a_drive_that_refuses].  After the last round the block's reader,
+ *      or the caller, compares it again [test_app_pair:other_bytes_on_a_drive_are_never_read]
  *      [test_app_copies:wrong_blocks_are_read_from_the_second_and_then_the_third_copy].
  *  (2) Each block that was wrong is the scrub's to mend (meta_scrub_heal.c) [e2e_mirror].
  */
@@ -26,16 +28,19 @@
 
 #include <string.h>
 
-/* The place to be asked in the next round (1); in the first round the block's own, if it is in a
- * fold: app_op_io_at(). */
+#define ROUNDS META_FOLD_ZONES /* (1): no block has more copies, or ways to be summed up */
+
+static_assert(META_COPIES_MAX <= ROUNDS, "each copy is asked in a round");
+
+/* The place to be asked in this round (1), which is the block's own if it is in a fold:
+ * app_op_io_at().  0: there is none. */
 static uint64_t other_of(const struct app_op *op, uint64_t baddr)
 {
 	uint64_t at = baddr;
 
-	ASSERT(op->mends < META_COPIES_MAX); /* (1) */
-	if (baddr && op->mends == 0 && meta_twin_of(op->core->twins, baddr) == 0 &&
-	    app_sum_can(op->core, baddr))
-		return baddr;
+	ASSERT(op->mends < ROUNDS); /* (1) */
+	if (baddr && meta_twin_of(op->core->twins, baddr) == 0)
+		return app_sum_can(op->core, baddr, op->mends) ? baddr : 0;
 	for (uint32_t i = 0; at && i <= op->mends; i++)
 		at = app_copy_after(op->core, at);
 	return at;
@@ -71,14 +76,12 @@ static uint32_t piece(const struct app_op *op, uint32_t i, uint32_t skip, uint64
 	return n;
 }
 
-wk_cold bool app_mend_read(struct app_op *op, uint32_t skip)
+/* Finds what is to be read in this round, and where it lies in op's memory. */
+static uint32_t wrong_ones(struct app_op *op, uint32_t skip, struct meta_run runs[APP_RUNS_MAX],
+			   uint32_t at[APP_RUNS_MAX])
 {
-	struct meta_run runs[APP_RUNS_MAX];
-	uint32_t at[APP_RUNS_MAX], count = 0;
+	uint32_t count = 0;
 
-	ASSERT(op->ios_out == 0 && op->landing);
-	if (op->mends >= META_COPIES_MAX - 1) /* (1) */
-		return false;
 	for (uint32_t i = 0, n; i < op->nblocks_landing && count < APP_RUNS_MAX; i += n) {
 		const uint64_t other = other_of(op, place_of(op, skip + i));
 
@@ -89,7 +92,20 @@ wk_cold bool app_mend_read(struct app_op *op, uint32_t skip)
 		at[count] = i;
 		runs[count++] = (struct meta_run){ .baddr = other, .nblocks = n };
 	}
-	op->mends++;
+	ASSERT(count <= op->nblocks_landing);
+	return count;
+}
+
+wk_cold bool app_mend_read(struct app_op *op, uint32_t skip)
+{
+	struct meta_run runs[APP_RUNS_MAX];
+	uint32_t at[APP_RUNS_MAX], count = 0;
+
+	ASSERT(op->ios_out == 0 && op->landing);
+	for (; count == 0 && op->mends < ROUNDS; op->mends++) { /* (1) */
+		count = wrong_ones(op, skip, runs, at);
+		op->doubts = op->mends;
+	}
 	if (count == 0)
 		return false;
 	(void)app_suspect(op->core, &op->target[0].handle, /* (2) */
@@ -104,8 +120,8 @@ wk_cold static bool block_again(struct app_op *op, const struct app_old_block *o
 	const struct meta_run run = { .baddr = other, .nblocks = 1 };
 	const uint32_t first = 0;
 
-	ASSERT(other && op->mends < META_COPIES_MAX - 1); /* (1) */
-	op->mends++;
+	ASSERT(other && op->mends < ROUNDS); /* (1) */
+	op->doubts = op->mends++;
 	op->io_status = 0;
 	op->core->stat.turned_reads++;
 	(void)app_suspect(op->core, &old->file, old->block, 1); /* (2) */
@@ -117,10 +133,14 @@ wk_cold static bool block_again(struct app_op *op, const struct app_old_block *o
 bool app_mend_block(struct app_op *op, const struct app_old_block *old)
 {
 	const bool wrong = op->io_status || crc32c(old->at, BLOCK_SIZE) != old->sum;
-	const bool again = unlikely(wrong) && op->mends < META_COPIES_MAX - 1; /* (1) */
-	const uint64_t other = again ? other_of(op, op->runs[0].baddr) : 0;
+	uint64_t other = 0;
 
 	ASSERT(op->ios_out == 0);
+	for (; unlikely(wrong) && op->mends < ROUNDS; op->mends++) { /* (1) */
+		other = other_of(op, op->runs[0].baddr);
+		if (other)
+			break;
+	}
 	if (other)
 		return block_again(op, old, other);
 	op->mends = 0;

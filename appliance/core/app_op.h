@@ -291,6 +291,7 @@ struct app_op {
 	uint8_t copy_due;     /* write: the copies that are written next; 0: none */
 	bool doubt;           /* read: its client has found a mismatch: compared here */
 	uint8_t mends;        /* rounds of reading other copies of blocks that were wrong */
+	uint8_t doubts;       /* what sums of this round leave out: app_sum_can() */
 	uint64_t landing_iova;
 	bool one_copy;          /* its I/Os are for the places that they name, and no other copy */
 	uint64_t drives_failed; /* ... drives that did not take their copies, by bits */

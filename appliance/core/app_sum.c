@@ -7,7 +7,8 @@
  *                        ^         read at once, into staging          |
  *                        '------------- the next piece ------------------------+--> app_io_done()
  *
- *  (1) The bytes are those of a read like any other: its owner compares their checksums
+ *  (1) The bytes are those of a read like any other: its owner compares their checksums.  If a term
+ *      was wrong, it asks again without one of the zones (app_mend.c)
  *      [test_app_fold:other_bytes_on_a_drive_are_never_read].
  *  (2) Reads that wait for staging, or for one of the SUMS, are tried again in each turn.  All of
  *      staging may be held by reads that wait so: one sum at a time, block by block, uses a piece
@@ -39,7 +40,7 @@ struct app_sum {
 	uint64_t iova;
 	uint32_t count, out; /* parts */
 	uint32_t at, n;      /* blocks of `of` */
-	uint64_t missed;     /* drives, by bits, that did not give a term */
+	uint64_t missed;     /* drives, by bits, that did not give a term, or are left out */
 	bool misses, failed; /* one of these now; there is no other way */
 };
 
@@ -79,12 +80,28 @@ static uint32_t terms_of(const struct app_core *core, uint64_t baddr, uint64_t m
 			       term);
 }
 
-bool app_sum_can(const struct app_core *core, uint64_t baddr)
+/* Returns the drive, by its bit, of the zone that a read leaves out.  UINT64_MAX: it is away, or
+ * the fold has fewer zones. */
+static uint64_t doubted(const struct app_core *core, uint64_t baddr, uint32_t doubts)
+{
+	uint64_t place[META_FOLD_ZONES], drive;
+	uint32_t count;
+
+	if (likely(doubts == 0))
+		return 0;
+	count = meta_fold_of(core->twins, baddr, place);
+	if (doubts >= count) /* the last place is the block's own */
+		return UINT64_MAX;
+	drive = 1ull << META_BADDR_DRIVE(META_FOLD_AT(place[doubts - 1]));
+	return meta_twins_away(core->twins) & drive ? UINT64_MAX : drive;
+}
+
+bool app_sum_can(const struct app_core *core, uint64_t baddr, uint32_t doubts)
 {
 	struct meta_fold_term term[META_FOLD_MAX];
 
-	ASSERT(core->twins);
-	return terms_of(core, baddr, 0, term) > 0;
+	ASSERT(core->twins && doubts < META_FOLD_ZONES);
+	return terms_of(core, baddr, doubted(core, baddr, doubts), term) > 0;
 }
 
 void app_sum_want(struct app_core *core, struct app_io *io)
@@ -183,8 +200,8 @@ static bool begin(struct app_sum *s, struct app_io *io)
 	struct meta_fold_term term[META_FOLD_MAX];
 
 	ASSERT(!s->of && s->out == 0);
-	s->missed = 0;
-	s->count = terms_of(s->core, META_BADDR(io->drive, io->nvme.block), 0, term);
+	s->missed = doubted(s->core, META_BADDR(io->drive, io->nvme.block), io->doubts);
+	s->count = terms_of(s->core, META_BADDR(io->drive, io->nvme.block), s->missed, term);
 	if (!take_piece(s))
 		return false;
 	s->iova = app_staging_iova(&s->core->staging, s->piece);

@@ -18,16 +18,17 @@ static const char *why_not(int err, const char *scheme)
 	switch (err) {
 	case -EINVAL:
 		return app_conf_scheme(scheme).copies > 1
-			       ? "only format makes a store that keeps three copies of each block "
-				 "(wekactl format --protect 1+2), and such a store stays as it is"
-			       : "there are these ways to ask for: mirror, 2+1, 3+1 ... 10+1";
+			       ? "how many drives may be lost stays as it is: only format makes a "
+				 "store that may lose two (wekactl format --protect 1+2, or 4+2)"
+			       : "there are these ways to ask for: mirror, 2+1 ... 10+1, and 2+2 "
+				 "... 10+2 in a store of three copies";
 	case -EALREADY:
 		return "the store does that already, or is getting its second copies: "
 		       "wekactl protect says which";
 	case -EPERM:
 		return is_fold ? "that needs two copies of each block first (wekactl protect "
-				 "mirror), and a drive more than the first number (wekactl drives "
-				 "add)"
+				 "mirror), and as many drives as both numbers together (wekactl "
+				 "drives add)"
 			       : "two copies need two drives: wekactl drives add";
 	case -ENODEV:
 		return "a drive is dead, missing or being drained: wait until that has ended, or "
@@ -72,6 +73,7 @@ static int no_room(struct ctl *c, bool is_fold)
 
 static int protect(struct ctl *c)
 {
+	const struct meta_scheme scheme = app_conf_scheme(c->argv[0]);
 	const bool is_fold = strchr(c->argv[0], '+') != NULL;
 	int err;
 
@@ -83,11 +85,13 @@ static int protect(struct ctl *c)
 	if (err)
 		return ctl_fail("protect: %s", why_not(err, c->argv[0]));
 	if (c->json && is_fold)
-		printf("{\"command\":\"protect\",\"copies\":2,\"fold\":%d}\n", atoi(c->argv[0]));
+		printf("{\"command\":\"protect\",\"copies\":%u,\"fold\":%u}\n", scheme.copies,
+		       scheme.fold);
 	else if (is_fold)
-		printf("from now on pairs of zones on %d drives become zones with their parity on "
-		       "another: one drive may be lost, as before, and free space grows\n",
-		       atoi(c->argv[0]));
+		printf("from now on copies of zones on %u drives become one zone on each, with "
+		       "their parity on %s: %s may be lost, as before, and free space grows\n",
+		       scheme.fold, scheme.copies > 2 ? "two others" : "another",
+		       scheme.copies > 2 ? "two drives" : "one drive");
 	else if (c->json)
 		printf("{\"command\":\"protect\",\"copies\":2}\n");
 	else
@@ -138,6 +142,12 @@ static void say_three(const json_t *status)
 		printf("each block is on three drives, but for %s that have fewer copies and are "
 		       "being copied: wekactl status says why\n",
 		       ctl_bytes((double)left_bytes(status)).s);
+	else if (ctl_num(status, "store", "fold"))
+		printf("any two drives may be lost while the store serves: new blocks are on three "
+		       "drives, and places for %s of files have parity instead, two for up to "
+		       "%llu\n",
+		       ctl_bytes((double)ctl_num(status, "store", "parity_protected_bytes")).s,
+		       (unsigned long long)ctl_num(status, "store", "fold"));
 	else
 		printf("each block is on three drives: any two drives may be lost while the store "
 		       "serves\n");

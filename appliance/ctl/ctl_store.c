@@ -303,16 +303,20 @@ static void print_format(const struct ctl *c, const struct drive_set *b)
 	if (c->json || c->quiet)
 		return;
 	if (c->fold)
-		printf("new blocks are on two drives, and soon in zones of %u drives and their "
-		       "parity on another\n"
-		       "one drive may be lost while the store serves; %u %% of the capacity is for "
+		printf("new blocks are on %s drives, and soon in zones of %u drives and their "
+		       "parity on %s\n"
+		       "%s may be lost while the store serves; %u %% of the capacity is for "
 		       "files\n",
-		       c->fold, 100 * c->fold / (c->fold + 1));
+		       c->copies > 2 ? "three" : "two", c->fold,
+		       c->copies > 2 ? "two others" : "another",
+		       c->copies > 2 ? "any two drives" : "one drive",
+		       100 * c->fold / (c->fold + c->copies - 1));
 	else if (c->copies > 2)
 		printf("each block is on three drives: any two drives may be lost while the store "
 		       "serves\n"
 		       "a third of the capacity is for files; --protect mirror leaves half of "
-		       "it\n");
+		       "it%s\n",
+		       b->count > 5 ? ", 4+2 two thirds" : "");
 	else if (c->copies > 1)
 		printf("each block is on two drives: one drive may be lost while the store serves\n"
 		       "half of the capacity is for files; --protect none leaves all of it%s\n",

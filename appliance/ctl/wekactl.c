@@ -70,7 +70,7 @@ static const struct argp_option options[] = {
 	{ "shards", OPT_SHARDS, "N", 0, "format: shares of the index, a power of two (64)", 1 },
 	{ "protect", OPT_PROTECT, "HOW", 0,
 	  "format: none; mirror, or 2+1 ... 10+1: one drive may be lost (mirror, with two "
-	  "drives or more); 1+2: two drives may be lost",
+	  "drives or more); 1+2, or 2+2 ... 10+2: two drives may be lost",
 	  1 },
 	{ "threads", OPT_THREADS, "N", 0, "import, export: threads for the local files (4)", 1 },
 	{ "verify", OPT_VERIFY, NULL, 0, "import: compare content, and repair files that differ",
@@ -154,7 +154,7 @@ static const struct command {
 	  ctl_cmd_dataset },
 	{ "protect", "[HOW]",
 	  "say how many drives may be lost; mirror: keep each block on two drives from now on; "
-	  "2+1 ... 10+1: with parity, which takes less space",
+	  "2+1 ... 10+1, 2+2 ... 10+2: with parity, which takes less space",
 	  0, 1, ASKS, ctl_cmd_protect },
 	{ "drives", "[ACTION...]",
 	  "list NVMe drives; attach, detach, restore them; add them to a store, drain one", 0,
@@ -290,7 +290,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		c->copies = app_conf_scheme(arg).copies;
 		c->fold = app_conf_scheme(arg).fold;
 		if (c->copies == 0)
-			argp_error(state, "--protect is none, mirror, or 2+1 ... 10+1, or 1+2");
+			argp_error(state, "--protect is none, mirror, or 2+1 ... 10+1, or "
+					  "1+2 ... 10+2");
 		return 0;
 	case OPT_SHARDS:
 		c->shards = count_of(state, "--shards", arg, 4096);

@@ -33,6 +33,7 @@ struct app_io {
 	uint8_t copies;       /* a write: drives that get the same bytes; 0: a read */
 	bool part;            /* a read for a sum: app_sum.c */
 	bool summed;          /* a read that is one: nothing else is left to be read */
+	uint8_t doubts;       /* ... the zone of the fold that it leaves out: app_sum_can() */
 	struct list link;     /* while the queue is full, or free slots */
 };
 

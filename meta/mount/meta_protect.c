@@ -62,7 +62,7 @@ static void change(struct meta *m, int *status, int (*stage)(struct meta *m))
 
 	ASSERT(!b->adding);
 	ASSERT(m->mounted && !m->failed);
-	ASSERT(b->next.copies == 2);
+	ASSERT(b->next.copies > 1);
 	b->write_from = 0;
 	b->write_both = false;
 	b->drain.drives = 0;
@@ -223,7 +223,7 @@ static int folds(struct meta *m)
 {
 	int err = meta__drives_write(m);
 
-	ASSERT(m->copies == 2 && !m->converts);
+	ASSERT(m->copies > 1 && !m->converts);
 	ASSERT(m->boot->next.fold >= META__FOLD_MIN);
 	if (err != -EALREADY)
 		return err;
@@ -242,17 +242,16 @@ int meta_fold(struct meta *m, uint32_t zones)
 		return -EROFS;
 	if (b->adding || m->stopping || !m->mounted)
 		return -EBUSY;
-	if (zones < META__FOLD_MIN || zones > META_FOLD_MAX || m->copies > 2)
-		return -EINVAL;
-	if (m->copies > 2)
+	if (zones < META__FOLD_MIN || zones > META_FOLD_MAX)
 		return -EINVAL;
 	if (m->fold == zones)
 		return -EALREADY;
-	if (m->copies < 2 || m->converts || m->zones->geo.drives_serving <= zones)
+	if (m->copies < 2 || m->converts ||
+	    m->zones->geo.drives_serving < zones + m->copies - 1) /* one of parity for each loss */
 		return -EPERM;
 	if (!fold_has_room(m, zones))
 		return -ENOSPC;
-	ASSERT(b->super.copies == 2 && !b->super.converts);
+	ASSERT(b->super.copies == m->copies && !b->super.converts);
 	meta__next_set(m);
 	b->next.fold = zones;
 	change(m, &b->drain_status, folds);
@@ -272,15 +271,13 @@ bool meta_scheme_parse(const char *text, size_t len, struct meta_scheme *out)
 		out->copies = 1;
 		return true;
 	}
-	if (len == strlen("1+2") && memcmp(text, "1+2", len) == 0) {
-		out->copies = 3;
-		return true;
-	}
 	for (; i < len && i < 2 && text[i] >= '0' && text[i] <= '9'; i++)
 		zones = zones * 10 + (uint32_t)(text[i] - '0');
-	out->fold = zones;
-	return zones >= META__FOLD_MIN && zones <= META_FOLD_MAX && text[0] != '0' &&
-	       len - i == 2 && memcmp(text + i, "+1", 2) == 0;
+	if (len - i != 2 || text[i] != '+' || (text[i + 1] != '1' && text[i + 1] != '2'))
+		return false;
+	out->copies = text[i + 1] == '1' ? 2 : 3; /* as many may be lost, and one is left */
+	out->fold = zones > 1 ? zones : 0;
+	return zones >= 1 && zones <= META_FOLD_MAX && text[0] != '0';
 }
 
 int meta_scheme_begin(struct meta *m, const struct meta_scheme *scheme)
@@ -288,10 +285,12 @@ int meta_scheme_begin(struct meta *m, const struct meta_scheme *scheme)
 	ASSERT(scheme->copies > 0 && scheme->copies <= META__ROOT_COPIES);
 	if (scheme->copies < 2)
 		return -EINVAL;
+	if (scheme->copies > 2 && m->copies != scheme->copies)
+		return -EINVAL;
 	if (scheme->fold)
-		return meta_fold(m, scheme->fold);
+		return scheme->copies < m->copies ? -EINVAL : meta_fold(m, scheme->fold);
 	if (scheme->copies > 2)
-		return m->copies == scheme->copies ? -EALREADY : -EINVAL;
+		return -EALREADY;
 	return m->copies > 2 ? -EINVAL : meta_protect(m);
 }
 

@@ -41,7 +41,7 @@ folded() { # BYTES: so many, at least, have parity
 		sleep 0.1
 	done
 }
-refuses "3 + 1 need four drives" "needs one drive more" "$BIN/wekactl" format --protect 3+1 "$D0" "$D1" "$D2"
+refuses "3 + 1 need four drives" "a drive for each zone of data and of parity" "$BIN/wekactl" format --protect 3+1 "$D0" "$D1" "$D2"
 "$BIN/wekactl" format --force --protect 11+1 "$D4" 2>&1 | grep -q "protect is none, mirror, or 2+1" && ok "a scheme that is none" || not_ok "a scheme that is none"
 check "format, and it says what is kept" sh -c "'$BIN/wekactl' format --protect mirror '$D0' '$D1' '$D2' '$D3' '$D4' | grep 'each block is on two drives'"
 check "start" start

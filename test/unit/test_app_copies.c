@@ -55,8 +55,9 @@ void app_sum_want(struct app_core *of, struct app_io *io)
 	cr_assert_fail("no block is in a fold");
 }
 
-bool app_sum_can(const struct app_core *of, uint64_t baddr)
+bool app_sum_can(const struct app_core *of, uint64_t baddr, uint32_t doubts)
 {
+	(void)doubts;
 	(void)of;
 	(void)baddr;
 	return false;

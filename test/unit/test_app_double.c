@@ -69,3 +69,38 @@ Test(app_double, second_drive_that_refuses_is_left_out)
 	cr_assert_gt(app_files_stat(&s).turned_reads, 5);
 	cr_assert_eq(app_files_stat(&s).damaged_files, 0);
 }
+
+/* Each block of its zones in folds has another bit. */
+static void rot(uint32_t drive)
+{
+	const struct meta_twins *t = s.rig.run.core->twins;
+	const uint32_t blocks = meta_twins_blocks(t);
+
+	for (uint32_t i = 0; i < t->drive[drive].count; i++) {
+		if (!atomic_load_explicit(&t->drive[drive].ring[i], memory_order_acquire))
+			continue;
+		for (uint32_t k = 1; k < blocks - 1; k++)
+			sim_drive_flip(s.sim[drive],
+				       (t->drive[drive].at + (uint64_t)i * blocks + k) * 4096 + 77,
+				       3);
+	}
+}
+
+/* The sum of a block on the first has a wrong term on the second. */
+Test(app_double, rot_beside_a_drive_that_refuses)
+{
+	const struct sim_faults none = { 0 }, all = { .read_error_ppm = 1000000 };
+
+	app_files_put(&s, 1);
+	fold();
+	rot(1);
+	for (uint32_t a = 0; a < DRIVES; a++) {
+		if (a == 1)
+			continue;
+		sim_drive_faults(s.sim[a], &all);
+		app_files_get(&s, 1);
+		sim_drive_faults(s.sim[a], &none);
+	}
+	cr_assert_gt(app_files_stat(&s).turned_reads, 5);
+	cr_assert_eq(app_files_stat(&s).damaged_files, 0);
+}
