@@ -560,6 +560,7 @@ struct meta__boot_root { /* of a shard, as found */
 struct meta__mend {
 	uint64_t good, bad;
 	uint32_t zone; /* META__ZONE_NONE: a superblock */
+	bool unnames;  /* not damaged: its fold was not made, and it says so from now on */
 };
 #define META__MENDS_MAX 64u
 
@@ -704,6 +705,8 @@ void meta__folds_settle(struct meta *m);
 bool meta__heads_adopt(struct meta *m, uint32_t zone, enum meta__zone_kind kind);
 /* meta_mend.c: to be written again once the log was looked at; that stage: -EALREADY at its end. */
 void meta__mend_want(struct meta *m, uint64_t good, uint64_t bad, uint32_t zone);
+/* The header of a zone of parity gets no members. */
+void meta__mend_unname(struct meta *m, uint32_t zone);
 int meta__mend(struct meta *m);
 int meta__format_begin(struct meta *m);
 /* Mount: the header of a log zone was read. */

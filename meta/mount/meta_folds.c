@@ -22,6 +22,10 @@
  *      other cannot be read.  A power cut between their writes leaves one that says it: the groups
  *      are whole then, and it does not count
  *      [test_meta_double:fold_that_is_half_named_does_not_count].
+ *  (5) If it does not count for that reason, the one header is written without members before
+ *      anything changes (meta_mend.c (5)).  Else a later mount that cannot read the other zone
+ *      would take the fold, though some of its zones have become free meanwhile
+ *      [test_meta_double:fold_that_is_half_named_does_not_count].
  */
 #include "meta/engine/meta_fold.h"
 
@@ -93,6 +97,22 @@ static bool other_agrees(const struct meta *m, const struct meta__zone_seen *f)
 		i++;
 	return i < b->fold_count && b->fold[i].pair == f->pair &&
 	       meta__parity_agrees(f, &b->fold[i]);
+}
+
+/* (5) The other zone of parity can be read, and has no members. */
+static bool is_half_named(const struct meta *m, const struct meta__zone_seen *f)
+{
+	const struct meta__boot *b = m->boot;
+	const uint32_t other = f->twin - 1;
+	bool has = false;
+
+	ASSERT(f->members > 0);
+	if (!f->twin || other_agrees(m, f) || other >= b->geo.nzones ||
+	    b->head_kind[other] != META__ZONE_PARITY)
+		return false;
+	for (uint32_t i = 0; i < b->fold_count; i++)
+		has |= b->fold[i].zone == other;
+	return !has;
 }
 
 /* Does the header say of itself, of another drive each, what may be? */
@@ -190,8 +210,11 @@ void meta__folds_find(struct meta *m)
 	ASSERT(m->copies > 1 && !m->zones->counted); /* (1) */
 	if (b->fold_count)
 		qsort(b->fold, b->fold_count, sizeof(*b->fold), by_number);
-	for (uint32_t i = 0; i < b->fold_count; i++)
+	for (uint32_t i = 0; i < b->fold_count; i++) {
 		take(m, &b->fold[i]);
+		if (is_half_named(m, &b->fold[i]) && !is_unknown(m, b->fold[i].zone)) /* (5) */
+			meta__mend_unname(m, b->fold[i].zone);
+	}
 }
 
 /* (2) */

@@ -14,6 +14,9 @@
  *      [test_meta_mend:write_that_fails_leaves_the_other_one].
  *  (4) More than META__MENDS_MAX at once are left to the next mount; the rule that the damaged one
  *      is written first (meta_super.c) keeps those safe.
+ *  (5) A header with the members of a fold that was not made (meta_folds.c (5)) is written without
+ *      them, in a higher incarnation, one copy after the other.  If it cannot be, the mount ends
+ *      [test_meta_double:fold_that_is_half_named_does_not_count].
  */
 #include "meta/meta_store.h"
 
@@ -29,6 +32,39 @@ void meta__mend_want(struct meta *m, uint64_t good, uint64_t bad, uint32_t zone)
 	if (b->mend_count < META__MENDS_MAX) /* (4) */
 		b->mend[b->mend_count++] =
 			(struct meta__mend){ .good = good, .bad = bad, .zone = zone };
+}
+
+void meta__mend_unname(struct meta *m, uint32_t zone)
+{
+	struct meta__boot *b = m->boot;
+
+	ASSERT(!b->log_judged && !m->mounted);
+	ASSERT(zone < b->geo.nzones && b->mend_count <= META__MENDS_MAX);
+	if (b->mend_count + 2 > META__MENDS_MAX) /* (4) */
+		b->mend_count = META__MENDS_MAX - 2;
+	meta__zone_at(m, zone)->incarnation++;
+	for (uint32_t copy = 0; copy < 2; copy++) {
+		const uint64_t at = meta__geo_zone_head(&b->geo, zone, copy);
+
+		b->mend[b->mend_count++] =
+			(struct meta__mend){ .good = at, .bad = at, .zone = zone, .unnames = true };
+	}
+}
+
+/* (5) The header is in memory. */
+static void unname(struct meta *m, const struct meta__mend *e)
+{
+	void *block = m->boot->io[0].io.buf;
+	struct meta__zone_seen head;
+	const int err = meta__zone_parse(block, m->uuid, e->zone, &head);
+
+	ASSERT(err == 0 && head.kind == META__ZONE_PARITY); /* it is whole */
+	head = (struct meta__zone_seen){ .zone = e->zone,
+					 .kind = META__ZONE_PARITY,
+					 .incarnation = meta__zone_at(m, e->zone)->incarnation,
+					 .epoch = head.epoch,
+					 .mark = head.mark };
+	meta__zone_build(&head, m->uuid, block);
 }
 
 static bool is_whole(const struct meta *m, const struct meta__mend *e)
@@ -48,7 +84,7 @@ static bool is_whole(const struct meta *m, const struct meta__mend *e)
 
 static void not_mended(struct meta *m, const struct meta__mend *e, const char *why)
 {
-	ASSERT(e->good != e->bad);
+	ASSERT(e->good != e->bad || e->unnames);
 	m->boot->note[0] = '\0'; /* notes about copies still damaged are more important */
 	meta__boot_note(m, "drive %u block %llu: is damaged, and cannot be written again: %s",
 			META_BADDR_DRIVE(e->bad), (unsigned long long)META_BADDR_BLOCK(e->bad),
@@ -65,12 +101,17 @@ int meta__mend(struct meta *m)
 	ASSERT(b->at <= b->mend_count);
 	ASSERT(b->log_judged);
 	if (b->step == 2) {
+		if (b->io[0].io.status && e->unnames) /* (5) */
+			return meta__boot_fail(m, -EIO, "zone %u: its header cannot be written",
+					       e->zone);
 		if (b->io[0].io.status)
 			not_mended(m, e, "the write failed"); /* (3) */
 		b->at++;
 		b->step = 0;
 	} else if (b->step == 1) {
 		if (is_whole(m, e)) { /* (1) */
+			if (e->unnames)
+				unname(m, e);
 			meta__boot_io(m, META_IO_WRITE, e->bad, 1, 0);
 			b->step = 2;
 			return 0;

@@ -346,6 +346,12 @@ Test(meta_double, fold_that_is_half_named_does_not_count)
 		mounts();
 		cr_assert_eq(r.m->zones->folds, folds);
 		cr_assert(!meta__in_fold(meta__zone_at(r.m, p)));
+		spoil_heads(
+			q); /* P's header must not say so for ever: its zones change from here on */
+		rig_power_cut(&r);
+		mounts();
+		cr_assert_eq(r.m->zones->folds, folds);
+		cr_assert(!meta__in_fold(meta__zone_at(r.m, p)));
 		bigs_are_there();
 		any_two_may_fail();
 		put_bigs(BIG / 3);
