@@ -5,8 +5,15 @@ first_ones     = $(filter $(1),$(2)) $(filter-out $(1),$(2))
 unit_tests    := $(patsubst test/unit/%.c,%,$(wildcard test/unit/test_$(T)*.c))
 # These take half of the time of all suites under ASan: make test runs them in release only,
 # make test-long under ASan, too.
-asan_long     := $(addprefix test_meta_,boot copies drain drives fold fold_full fold_hostile fold_late full full_log full_rebuild gc \
-	ops_store pair pair_moves three power protect protect_full rebuild_room receipt replace statfs store totals totals_full) \
+asan_long     := $(addprefix test_meta_,boot copies double drain drives fold fold_full fold_hostile fold_late full \
+	full_log full_rebuild gc loss_log ops_store pair pair_moves power protect protect_full rebuild_room receipt \
+	replace statfs store three three_log three_needed three_roots totals totals_full) \
+	$(addprefix test_app_,again hedge_fold replay)
+unit_tests    := $(patsubst test/unit/%.c,%,$(wildcard test/unit/test_$(T)*.c))
+# These take half of the time of all suites under ASan: make test runs them in release only,
+# make test-long under ASan, too.
+asan_long     := $(addprefix test_meta_,boot copies double drain drives fold fold_full fold_hostile fold_late full full_log full_rebuild gc \
+	loss_log ops_store pair pair_moves three three_log three_needed three_roots power protect protect_full rebuild_room receipt replace statfs store totals totals_full) \
 	$(addprefix test_app_,again hedge_fold replay)
 unit_tests    := $(call first_ones,$(addprefix test_,app_fold app_replay app_serve meta_drain meta_fold meta_fold_full \
 	meta_full meta_pair meta_pair_moves nvme_away nvme_hang),$(if \
