@@ -543,12 +543,12 @@ Test(meta_super, root_comes_back_and_goes_to_the_other_slot_each_time)
 /* Any copy may be the first to be written; the others follow it. */
 Test(meta_super, root_has_three_places_in_a_store_of_three_copies)
 {
+	struct meta_conf c = conf_of(4, 4u << 20);
 	uint64_t copy[META__ROOT_COPIES];
 
 	store_make();
-	m.conf = conf_of(4, 4u << 20);
-	m.conf.copies = 3;
-	meta__geo_make(&zones.geo, &m.conf, 4, 0);
+	c.copies = 3;
+	meta__geo_make(&zones.geo, &c, 4, 0);
 	for (uint32_t first = 0; first < 3; first++) {
 		m.shard[2].copy_first[1] = (uint8_t)first;
 		cr_assert_eq(meta__root_build(&m, 2, &a_root, block, copy), 3);
