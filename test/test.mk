@@ -6,7 +6,7 @@ unit_tests    := $(patsubst test/unit/%.c,%,$(wildcard test/unit/test_$(T)*.c))
 # These take half of the time of all suites under ASan: make test runs them in release only,
 # make test-long under ASan, too.
 asan_long     := $(addprefix test_meta_,boot copies double drain drives fold fold_full fold_hostile fold_late full \
-	full_log full_rebuild gc loss_log ops_store pair pair_moves power protect protect_full rebuild_room receipt \
+	full_log full_rebuild gc loss_log needed ops_store pair pair_moves power protect protect_full rebuild_room receipt \
 	replace statfs store three three_log three_needed three_roots totals totals_full) \
 	$(addprefix test_app_,again hedge_fold replay)
 unit_tests    := $(patsubst test/unit/%.c,%,$(wildcard test/unit/test_$(T)*.c))

@@ -4,7 +4,7 @@
 #include "test/unit/meta_fold_store.h"
 #include "meta/engine/meta_log.h"
 
-TestSuite(meta_needed, .timeout = 60);
+TestSuite(meta_needed, .timeout = 300);
 
 static void all_are_there(void)
 {
