@@ -9,12 +9,6 @@ asan_long     := $(addprefix test_meta_,boot copies double drain drives fold fol
 	full_log full_rebuild gc loss_log needed ops_store pair pair_moves power protect protect_full rebuild_room receipt \
 	replace statfs store three three_log three_needed three_roots totals totals_full) \
 	$(addprefix test_app_,again hedge_fold replay)
-unit_tests    := $(patsubst test/unit/%.c,%,$(wildcard test/unit/test_$(T)*.c))
-# These take half of the time of all suites under ASan: make test runs them in release only,
-# make test-long under ASan, too.
-asan_long     := $(addprefix test_meta_,boot copies double drain drives fold fold_full fold_hostile fold_late full full_log full_rebuild gc \
-	loss_log ops_store pair pair_moves three three_log three_needed three_roots power protect protect_full rebuild_room receipt replace statfs store totals totals_full) \
-	$(addprefix test_app_,again hedge_fold replay)
 unit_tests    := $(call first_ones,$(addprefix test_,app_fold app_replay app_serve meta_drain meta_fold meta_fold_full \
 	meta_full meta_pair meta_pair_moves nvme_away nvme_hang),$(if \
 	$(filter asan-short,$(VARIANT)-$(TEST_LENGTH)),$(filter-out $(asan_long),$(unit_tests)),$(unit_tests)))
