@@ -332,8 +332,9 @@ check "they are unmounted" umount "$MNT" "$MNT-2" "$MNT-4" "$MNT-5"
 check "and their programs end" gone
 
 # ---- a user who is not root ----
-if command -v fusermount3 >/dev/null && command -v setpriv >/dev/null; then
-	AS="setpriv --reuid 65534 --regid 65534 --clear-groups"
+AS="setpriv --reuid 65534 --regid 65534 --clear-groups"
+# Without udev /dev/fuse may be root's alone: then no other user mounts anything on this machine.
+if command -v fusermount3 >/dev/null && $AS sh -c 'exec 3<>/dev/fuse' 2>/dev/null; then
 	chmod 755 "$DIR"
 	cp "$DIR/key" "$DIR/key.nobody" && chown 65534 "$DIR/key.nobody"
 	mkdir "$MNT-6" && chown 65534 "$MNT-6" && mkdir "$MNT-7"
@@ -345,6 +346,8 @@ if command -v fusermount3 >/dev/null && command -v setpriv >/dev/null; then
 	check "the user unmounts" $AS fusermount3 -u "$MNT-6"
 	refuses "not on one that is another's" "mount" $AS "$BIN/weka-mount" -o "key=$DIR/key.nobody" "$TCP" "$MNT-7"
 	check "the program ends" gone
+else
+	ok "skipped: a user who is not root; that needs fusermount3, setpriv and a /dev/fuse that all may open"
 fi
 is "without a complaint" "" "$(cat "$DIR/mount.log")"
 check "the appliance stops" stop
