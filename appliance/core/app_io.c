@@ -152,7 +152,7 @@ static wk_cold void add_read(struct app_op *op, uint64_t baddr, uint32_t nblocks
 		io->watch = app_hedge_may(op, io) ? APP_WATCH_READ : APP_WATCH_TIME;
 }
 
-/* Sends a read that failed to the next copy.  False: there is none, or all have failed (3). */
+/* Sends a read that failed to the next copy.  Returns false if all copies have failed (3). */
 static wk_cold bool turn(struct app_io *io)
 {
 	struct app_op *op = io->owner;

@@ -32,8 +32,8 @@
 
 static_assert(META_COPIES_MAX <= ROUNDS, "each copy is asked in a round");
 
-/* The place to be asked in this round (1), which is the block's own if it is in a fold:
- * app_op_io_at().  0: there is none. */
+/* Returns the place that is read in this round (1), or 0 if the round has none.  A block in a fold
+ * is computed, and its own place stands for that: app_op_io_at(). */
 static uint64_t other_of(const struct app_op *op, uint64_t baddr)
 {
 	uint64_t at = baddr;

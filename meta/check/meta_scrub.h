@@ -261,8 +261,8 @@ void meta__heal_fini(struct meta_scrub *s);
 bool meta__heal_reaches(const struct meta_scrub *s, uint64_t baddr);
 /* Returns the place of the n-th copy after this one, or 0 if it has no more. */
 uint64_t meta__heal_copy(const struct meta_scrub *s, uint64_t baddr, uint32_t n);
-/* Returns the place of the next copy that can be read, after this one; 0: there is none before
- * the ring comes to `end`. */
+/* Follows the ring of copies from this place to `end`.  Returns the first place on the way that can
+ * be read, or 0. */
 uint64_t meta__heal_next(const struct meta_scrub *s, uint64_t baddr, uint64_t end);
 /* Returns the place of another copy that can be read, or 0. */
 uint64_t meta__heal_other(const struct meta_scrub *s, uint64_t baddr);

@@ -113,7 +113,7 @@ static uint32_t find_terms(struct meta_scrub *s, uint64_t bad)
 	return 1;
 }
 
-/* Turns to the next copy, after one that was no help.  False: there is none. */
+/* Turns to the next copy, after one that was no help.  Returns false after the last. */
 static bool next_copy(struct meta_scrub *s)
 {
 	struct meta__scrub_heal *h = &s->heal;

@@ -128,8 +128,8 @@ static bool keys_inside(const void *page, const struct meta__walk_level *l)
 	       (!l->has_high || meta__key_cmp(&last, &l->high) < 0);
 }
 
-/* Reads a page that is damaged or unreadable again, from its next copy.  Returns false if there is
- * none that was not read already. */
+/* Reads a page that is damaged or unreadable again, from its next copy.  Returns false if all
+ * copies have been read. */
 static bool from_twin(struct meta *m, struct meta__walk *w)
 {
 	ASSERT(!w->reading);

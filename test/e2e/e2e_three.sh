@@ -113,7 +113,7 @@ check "any two may be lost again" protect_says "any two drives may be lost"
 is "as a script reads" 2 "$(may_lose)"
 check "all is there" is_all_there
 
-# What a scrub found on a drive before it was lost is forgotten in a later round.
+# A later round of the scrub forgets what it had found on a drive that is lost now.
 nothing_is_damaged() {
 	n=0
 	until [ "$(number damage files) $(number scrub bad_blocks) $(number scrub bad_pages)" = "0 0 0" ]; do

@@ -2,12 +2,9 @@
 # shellcheck shell=sh
 # test/image/image_*.sh source this file.  Its functions boot the appliance's disk image in QEMU, with
 # UEFI, an IOMMU and NVMe drives.  They type at its console, read what it shows, and forward its port.
-# Some of them:
-#
-#     disk weka.raw 3G          the machine's disk, a copy of the image
-#     power_on                  power_cut: it is off at once;  power_off: in order
-#     expect "Serving at" 300   the console says so within 300 s, later than what was expected before
-#     say "setup"               somebody types that
+# For example, `disk weka.raw 3G` copies the image to the machine's disk.  `power_on` starts the machine,
+# and `power_cut` ends it at once, `power_off` in order.  `expect "Serving at" 300` waits up to 300 s until
+# the console says so, after what was expected before.  `say "setup"` types that.
 [ -n "${TMPDIR:-}" ] || [ ! -w /dev/shm ] || export TMPDIR=/dev/shm
 . test/e2e/lib.sh
 

@@ -118,8 +118,11 @@ Test(app_three, what_two_drives_missed_is_there_after_a_mount)
 	refuse_writes(0);
 	refuse_writes(2);
 	app_files_put(&s, 2);
+	cr_assert(app_files_is_lost(&s, 0) && app_files_is_lost(&s, 2));
 	app_files_mount(&s);
 	app_files_get(&s, 2);
+	cr_assert(app_files_is_lost(&s, 0) && app_files_is_lost(&s, 2), "neither is believed");
 	app_files_put(&s, 3);
 	app_files_get(&s, 3);
+	cr_assert_eq(app_files_stat(&s).damaged_files, 0);
 }

@@ -246,8 +246,12 @@ static uint32_t spoil_blocks(uint32_t round)
 	return hit;
 }
 
-static void blocks_rot(void)
+/* Copies of blocks rot, round after round.  Returns how many were mended. */
+static uint64_t blocks_rot(uint64_t *spoilt)
 {
+	uint64_t mended = 0;
+
+	*spoilt = 0;
 	for (uint32_t i = 0; i < FILES; i++)
 		put(i);
 	settle();
@@ -261,6 +265,8 @@ static void blocks_rot(void)
 			     (unsigned long long)(stat.healed_blocks - before),
 			     (unsigned long long)hit, said);
 		cr_assert_str_empty(said);
+		mended += stat.healed_blocks - before;
+		*spoilt += hit;
 		for (uint32_t i = 0; i < places; i++)
 			cr_assert(same_in_all(place[i]));
 		all_is_there();
@@ -268,11 +274,15 @@ static void blocks_rot(void)
 		settle();
 		meta_scrub_stat(scrub, &stat);
 	}
+	return mended;
 }
 
 Test(meta_heal, each_copy_of_a_block_that_rots_is_mended)
 {
-	blocks_rot();
+	uint64_t spoilt, mended = blocks_rot(&spoilt);
+
+	cr_assert_eq(mended, spoilt);
+	cr_assert_gt(spoilt, 100);
 }
 
 /* All copies but one of pages that live, found by their headers: at worst some are older ones,
@@ -306,8 +316,11 @@ static uint32_t spoil_pages(uint32_t whole)
 	return spoilt;
 }
 
-static void pages_rot(void)
+/* All copies of pages but one rot, round after round.  Returns how many were mended. */
+static uint64_t pages_rot(void)
 {
+	uint64_t mended = 0;
+
 	for (uint32_t i = 0; i < FILES; i++)
 		put(i);
 	for (uint32_t round = 0; round < 40; round++) {
@@ -318,40 +331,49 @@ static void pages_rot(void)
 		cr_assert_str_empty(said);
 		settle();
 		cr_assert_gt(stat.healed_pages, 0u);
+		mended += stat.healed_pages;
 		/* no live page is bad any more */
 		round_of_it();
 		cr_assert_eq(stat.healed_pages, 0u);
 		put((uint32_t)rand_below(&r.rand, FILES));
 	}
+	return mended;
 }
 
 Test(meta_heal, pages_of_the_index_are_mended_and_read_meanwhile)
 {
-	pages_rot();
+	cr_assert_geq(pages_rot(), 40); /* one a round, at least */
 }
 
-static void mounts_with_rotten_pages(void)
+/* Mounts so often with one whole copy of each page, and reads everything.  Returns how many mounts
+ * succeeded. */
+static uint32_t mounts_with_rotten_pages(uint32_t rounds)
 {
+	uint32_t mounted = 0;
+
 	for (uint32_t i = 0; i < FILES; i++)
 		put(i);
-	for (uint32_t round = 0; round < 20; round++) {
+	for (uint32_t round = 0; round < rounds; round++) {
 		settle();
 		cr_assert_gt(spoil_pages(round % r.conf.copies), 0u);
 		meta_scrub_destroy(scrub);
 		rig_power_cut(&r);
 		cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
+		mounted++;
 		cr_assert_eq(meta_scrub_create(&scrub, r.m), 0);
 		all_is_there();
 		round_of_it();
 		put((uint32_t)rand_below(&r.rand, FILES));
 	}
+	return mounted;
 }
 
 Test(meta_heal, mount_reads_the_second_copy_of_a_damaged_page)
 {
-	mounts_with_rotten_pages();
+	cr_assert_eq(mounts_with_rotten_pages(20), 20);
 }
 
+/* All copies of a block of the file f0; a round of the scrub follows. */
 static void all_copies_rot(void)
 {
 	const uint8_t zeros[4096] = { 0 };
@@ -363,13 +385,13 @@ static void all_copies_rot(void)
 	for (uint32_t n = 0; n < r.conf.copies; n++)
 		write_at(copy_of(place[0], n), zeros, 1);
 	round_of_it();
-	cr_assert_not_null(strstr(said, "f0"), "%s", said);
-	cr_assert_eq(stat.healed_blocks, 0);
 }
 
 Test(meta_heal, what_has_rotted_in_both_copies_is_named)
 {
 	all_copies_rot();
+	cr_assert_not_null(strstr(said, "f0"), "%s", said);
+	cr_assert_eq(stat.healed_blocks, 0);
 }
 
 Test(meta_heal, place_that_stays_damaged_is_named)
@@ -463,20 +485,25 @@ TestSuite(meta_heal_three, .init = store_of_three, .fini = store_end, .timeout =
 
 Test(meta_heal_three, two_copies_of_a_block_that_rot_are_mended)
 {
-	blocks_rot();
+	uint64_t spoilt, mended = blocks_rot(&spoilt);
+
+	cr_assert_eq(mended, spoilt);
+	cr_assert_gt(spoilt, 100);
 }
 
 Test(meta_heal_three, two_copies_of_pages_that_rot_are_mended)
 {
-	pages_rot();
+	cr_assert_geq(pages_rot(), 80); /* two a round, at least */
 }
 
 Test(meta_heal_three, mount_reads_the_copy_that_is_whole)
 {
-	mounts_with_rotten_pages();
+	cr_assert_eq(mounts_with_rotten_pages(20), 20);
 }
 
 Test(meta_heal_three, what_has_rotted_in_all_copies_is_named)
 {
 	all_copies_rot();
+	cr_assert_not_null(strstr(said, "f0"), "%s", said);
+	cr_assert_eq(stat.healed_blocks, 0);
 }

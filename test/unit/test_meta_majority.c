@@ -72,21 +72,23 @@ static bool comes_back(void)
 	return true;
 }
 
-static void table(uint32_t lost, uint32_t missing, bool told)
+/* Returns the number of drives with which a mount does not end as the table says; 0: with none. */
+static uint32_t differs(uint32_t lost, uint32_t missing, bool told)
 {
 	for (uint32_t ndrives = max_u32(copies, lost + missing + 1); ndrives <= 5; ndrives++)
-		cr_assert_eq(mount_of(ndrives, lost, missing, told),
-			     table_of(ndrives, lost, missing, told),
-			     "%u copies, %u drives, %u lost, %u missing%s", copies, ndrives, lost,
-			     missing, told ? ", as was said" : "");
+		if (mount_of(ndrives, lost, missing, told) !=
+		    table_of(ndrives, lost, missing, told))
+			return ndrives;
+	return 0;
 }
 
 Test(meta_majority, drives_that_are_missing_are_lost_as_the_table_says)
 {
 	for (uint32_t lost = 0; lost < 2; lost++)
 		for (uint32_t missing = 0; missing < 3; missing++)
-			table(lost, missing, false);
-	table(0, 1, true);
+			cr_assert_eq(differs(lost, missing, false), 0, "%u lost, %u missing", lost,
+				     missing);
+	cr_assert_eq(differs(0, 1, true), 0);
 }
 
 /* One copy more: one drive more may be lost, or missing. */
@@ -95,10 +97,12 @@ Test(meta_majority, drives_of_a_store_of_three_copies_are_lost_as_the_table_says
 	copies = 3;
 	for (uint32_t lost = 0; lost < 3; lost++)
 		for (uint32_t missing = 0; missing < 4; missing++)
-			table(lost, missing, false);
+			cr_assert_eq(differs(lost, missing, false), 0, "%u lost, %u missing", lost,
+				     missing);
 	for (uint32_t lost = 0; lost < 2; lost++)
 		for (uint32_t missing = 1; lost + missing < 3; missing++)
-			table(lost, missing, true);
+			cr_assert_eq(differs(lost, missing, true), 0,
+				     "%u lost, %u missing, as was said", lost, missing);
 }
 
 /* The drive that is there drains: nothing could be put anywhere. */
