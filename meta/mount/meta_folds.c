@@ -25,7 +25,9 @@
  *  (5) If it does not count for that reason, the one header is written without members before
  *      anything changes (meta_mend.c (5)).  Else a later mount that cannot read the other zone
  *      would take the fold, though some of its zones have become free meanwhile
- *      [test_meta_double:fold_that_is_half_named_does_not_count].
+ *      [test_meta_double:fold_that_is_half_named_does_not_count].  So may the other zone have
+ *      been: a fold that was given up left it to others before the power was cut
+ *      [test_meta_double:fold_does_not_count_whose_other_parity_is_something_else].
  */
 #include "meta/engine/meta_fold.h"
 
@@ -99,20 +101,19 @@ static bool other_agrees(const struct meta *m, const struct meta__zone_seen *f)
 	       meta__parity_agrees(f, &b->fold[i]);
 }
 
-/* (5) The other zone of parity can be read, and has no members. */
+/* (5) The other zone of parity can be read, and does not say this fold, which is as it was. */
 static bool is_half_named(const struct meta *m, const struct meta__zone_seen *f)
 {
 	const struct meta__boot *b = m->boot;
 	const uint32_t other = f->twin - 1;
-	bool has = false;
+	bool may = true;
 
 	ASSERT(f->members > 0);
-	if (!f->twin || other_agrees(m, f) || other >= b->geo.nzones ||
-	    b->head_kind[other] != META__ZONE_PARITY)
+	if (!f->twin || other >= b->geo.nzones || is_unknown(m, other) || other_agrees(m, f))
 		return false;
-	for (uint32_t i = 0; i < b->fold_count; i++)
-		has |= b->fold[i].zone == other;
-	return !has;
+	for (uint32_t i = 0; may && i < f->members; i++)
+		may = may_be(m, f, i);
+	return may;
 }
 
 /* Does the header say of itself, of another drive each, what may be? */

@@ -40,8 +40,11 @@ void meta__mend_unname(struct meta *m, uint32_t zone)
 
 	ASSERT(!b->log_judged && !m->mounted);
 	ASSERT(zone < b->geo.nzones && b->mend_count <= META__MENDS_MAX);
-	if (b->mend_count + 2 > META__MENDS_MAX) /* (4) */
+	if (b->mend_count + 2 > META__MENDS_MAX) { /* (4) */
+		if (b->mend[b->mend_count - 1].unnames)
+			return; /* of an earlier fold: they come in that order */
 		b->mend_count = META__MENDS_MAX - 2;
+	}
 	meta__zone_at(m, zone)->incarnation++;
 	for (uint32_t copy = 0; copy < 2; copy++) {
 		const uint64_t at = meta__geo_zone_head(&b->geo, zone, copy);
@@ -58,7 +61,7 @@ static void unname(struct meta *m, const struct meta__mend *e)
 	struct meta__zone_seen head;
 	const int err = meta__zone_parse(block, m->uuid, e->zone, &head);
 
-	ASSERT(err == 0 && head.kind == META__ZONE_PARITY); /* it is whole */
+	ASSERT(err == 0); /* is_whole(); of whatever kind: the other copy was of parity */
 	head = (struct meta__zone_seen){ .zone = e->zone,
 					 .kind = META__ZONE_PARITY,
 					 .incarnation = meta__zone_at(m, e->zone)->incarnation,

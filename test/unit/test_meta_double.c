@@ -363,6 +363,96 @@ Test(meta_double, fold_that_is_half_named_does_not_count)
 	}
 }
 
+/* The power fails when P's header is durable, and Q's is not.  Returns whether it was so. */
+static bool cut_between_names(uint32_t *p, uint32_t *q)
+{
+	uint32_t folds;
+
+	put_bigs(BIG / 3);
+	meta__ckpt_want(r.m);
+	while (!r.m->zones->naming[1])
+		(void)rig_step(&r);
+	*p = r.m->zones->naming[0]->zone;
+	*q = r.m->zones->naming[1]->zone;
+	folds = r.m->zones->folds;
+	rig_power_cut(&r);
+	mounts();
+	if (r.m->zones->folds == folds)
+		return false; /* as it should be: but P's header says so no more */
+	write_head(*q, false);
+	return true;
+}
+
+/* Q's zone was given up, and something else is there when a mount sees that P's header has the
+ * members. */
+Test(meta_double, fold_does_not_count_whose_other_parity_is_something_else)
+{
+	uint32_t cases = 0;
+
+	for (uint64_t seed = 1; seed <= 40; seed++) {
+		uint32_t p, q;
+
+		five_of(seed);
+		if (cut_between_names(&p, &q)) {
+			struct meta__zone_seen head = { .zone = q,
+							.kind = seed % 2 ? META__ZONE_LOG
+									 : META__ZONE_FREE,
+							.epoch = 1,
+							.order = 1,
+							.incarnation = 1000 };
+			uint8_t block[4096];
+
+			cases++;
+			meta__zone_build(&head, r.m->uuid, block);
+			for (uint32_t copy = 0; copy < 2; copy++)
+				write_at(meta__geo_zone_head(&r.m->zones->geo, q, copy), block, 1);
+			rig_power_cut(&r);
+			mounts();
+			cr_assert(!meta__in_fold(meta__zone_at(r.m, p)));
+			spoil_heads(q);
+			rig_power_cut(&r);
+			mounts();
+			cr_assert(!meta__in_fold(meta__zone_at(r.m, p)), "seed %llu",
+				  (unsigned long long)seed);
+			bigs_are_there();
+			any_two_may_fail();
+			is_whole();
+		}
+		rig_end(&r);
+	}
+	cr_assert_gt(cases, 2);
+}
+
+/* The two copies of P's header are whole, and of one incarnation, but one is of another kind. */
+Test(meta_double, half_named_header_whose_other_copy_is_of_another_kind)
+{
+	uint32_t cases = 0;
+
+	for (uint64_t seed = 1; seed <= 40; seed++) {
+		uint32_t p, q;
+
+		five_of(seed);
+		if (cut_between_names(&p, &q)) {
+			const struct meta__zone_seen was = meta__zone_head(r.m, p);
+			struct meta__zone_seen head = { .zone = p,
+							.kind = META__ZONE_FREE,
+							.incarnation = was.incarnation };
+			uint8_t block[4096];
+
+			cases++;
+			meta__zone_build(&head, r.m->uuid, block);
+			write_at(meta__geo_zone_head(&r.m->zones->geo, p, 1), block, 1);
+			rig_power_cut(&r);
+			mounts();
+			cr_assert(!meta__in_fold(meta__zone_at(r.m, p)));
+			bigs_are_there();
+			is_whole();
+		}
+		rig_end(&r);
+	}
+	cr_assert_gt(cases, 2);
+}
+
 /* ---- bytes that rot -------------------------------------------------------------------------- */
 
 /* One drive is lost, and blocks of another one have rotted in each fold: the other parity says
