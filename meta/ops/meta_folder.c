@@ -425,7 +425,7 @@ static void made(struct meta *m)
 	struct meta__folder *f = m->folder;
 
 	ASSERT(f->taken && f->at == m->zones->geo.zone_end); /* (3) */
-	for (uint32_t i = 0; i < f->heads; i++)
+	for (uint32_t i = 0; i < f->named; i++) /* that of Q is not if its drive was lost before */
 		ASSERT(meta__zone_at(m, f->head[i].zone)->incarnation == f->head[i].incarnation);
 	meta__fold_make(m, &f->head[0]);
 	for (uint32_t i = 0; i < f->head[0].members; i++)

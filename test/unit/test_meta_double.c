@@ -453,6 +453,35 @@ Test(meta_double, half_named_header_whose_other_copy_is_of_another_kind)
 	cr_assert_gt(cases, 2);
 }
 
+/* The drive of Q is lost while P's header is on its way: the fold is made without Q. */
+Test(meta_double, drive_of_q_is_lost_while_the_header_of_p_is_written)
+{
+	uint32_t made = 0;
+
+	for (uint64_t seed = 1; seed <= 8; seed++) {
+		uint32_t q, folds;
+
+		five_of(seed);
+		put_bigs(BIG / 3);
+		meta__ckpt_want(r.m);
+		while (!r.m->zones->naming[0])
+			(void)rig_step(&r);
+		folds = r.m->zones->folds;
+		cr_assert(!r.m->zones->naming[1]);
+		q = r.m->zones->naming[0]->twin - 1;
+		r.dead |= 1u << drive_of(q);
+		cr_assert(meta__drive_lose(r.m, drive_of(q)));
+		while (r.m->zones->naming[0])
+			(void)rig_step(&r);
+		made += r.m->zones->folds > folds;
+		are_rebuilt(1ull << drive_of(q));
+		bigs_are_there();
+		is_whole();
+		rig_end(&r);
+	}
+	cr_assert_gt(made, 0);
+}
+
 /* ---- bytes that rot -------------------------------------------------------------------------- */
 
 /* One drive is lost, and blocks of another one have rotted in each fold: the other parity says
