@@ -19,6 +19,8 @@ struct meta__gc_block {
 	uint32_t crc;
 	uint32_t slot; /* of its chunk                                        */
 	bool bad;      /* could not be read, or does not match its checksum   */
+	bool missed;   /* a term of it, in this way, could not be read        */
+	bool alone;    /* it is read again without its neighbours             */
 	bool still;    /* the apply: it is still the file's, at the same place */
 };
 
@@ -32,9 +34,7 @@ struct meta__gc_move {
 	uint8_t *sum;                              /* as many: what is read of a term */
 	struct meta_fold_term term[META_FOLD_MAX]; /* of block 0 */
 	uint32_t terms, part; /* ... how many, 0: none is summed up; and which is read */
-	bool misses;          /* a term could not be read, now; */
-	uint64_t missed;      /* drives, by bits, of which one could not be read, */
-	uint64_t doubted;     /* ... and that were left out because a sum was wrong */
+	uint64_t doubted;     /* drives, by bits, that some way has left out */
 	struct meta_handle handle;
 	uint64_t chunk;
 	uint32_t from, next;  /* slots of the chunk to look from: now, and then */

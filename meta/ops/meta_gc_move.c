@@ -28,9 +28,13 @@
  *  (6) Blocks of a fold whose drive cannot be read, or that are bad, are summed up from their terms
  *      (meta_fold_terms.c), one after the other, and their checksums decide as in (2)
  *      [test_meta_fold:drive_that_dies_loses_nothing_and_leaves].  If a term cannot be read, or a
- *      sum is wrong, they are summed up again without that drive, or without each other one in
- *      turn, as far as the fold has enough parity
+ *      sum is wrong, these blocks are summed up again without each other drive in turn, as far as
+ *      the fold has enough parity
  *      [test_meta_double:second_drive_dies_during_the_rebuild, rot_beside_a_lost_drive].
+ *  (7) A read of many blocks that fails is repeated block by block: one that cannot be read says
+ *      nothing of its neighbours
+ *      [test_meta_double:block_that_cannot_be_read_keeps_no_others,
+ *      test_meta_gc:block_that_cannot_be_read_is_named_and_stays].
  */
 #include "base/gf.h"
 #include "meta/engine/meta_fold.h"
@@ -155,8 +159,7 @@ static void looked(struct meta *m, struct meta__gc_move *v)
 	v->stage = GC_READ;
 	v->again = 0;
 	v->part = v->terms = 0;
-	v->missed = v->doubted = 0;
-	v->misses = false;
+	v->doubted = 1ull << META_BADDR_DRIVE(v->block[0].old); /* no sum needs it */
 	if (m->gc->drains)
 		meta__pace_take(m, v->n);
 	if (unlikely(is_unreachable(m, v)))
@@ -367,22 +370,26 @@ static uint64_t place_of(const struct meta__gc_move *v, const struct meta_fold_t
 	return term->at + (v->block[i].old - v->block[0].old);
 }
 
-/* Reads the next term of all bad blocks.  Returns false after the last, or when it cannot be read
- * any more. */
+static bool is_summed(const struct meta__gc_block *b)
+{
+	return b->bad && !b->missed;
+}
+
+/* Reads the next term of all blocks that are summed up.  Returns false if there is none of them. */
 static bool read_term(struct meta *m, struct meta__gc_move *v)
 {
 	const struct meta_fold_term *term = &v->term[v->part];
 	uint32_t len, ios = 0;
 
-	ASSERT(v->in_flight == 0 && v->part <= v->terms); /* (6) */
+	ASSERT(v->in_flight == 0 && v->part < v->terms); /* (6) */
 	ASSERT(v->n <= META__GC_BLOCKS);
-	if (v->part == v->terms || !meta__drive_reads(m, META_BADDR_DRIVE(term->at)))
-		return false;
+	if (!meta__drive_reads(m, META_BADDR_DRIVE(term->at)))
+		return false; /* it has been lost: another way does without it */
 	for (uint32_t i = 0; i < v->n; i += len) {
 		len = 1;
-		if (!v->block[i].bad)
+		if (!is_summed(&v->block[i]))
 			continue;
-		while (i + len < v->n && v->block[i + len].bad &&
+		while (i + len < v->n && is_summed(&v->block[i + len]) &&
 		       v->block[i + len].old == v->block[i].old + len)
 			len++;
 		send_at(m, v, &v->io[ios++], META_IO_READ, place_of(v, term, i), v->sum, i, len);
@@ -396,7 +403,7 @@ static void sum_up(struct meta__gc_move *v)
 	ASSERT(v->in_flight == 0);
 	ASSERT(v->part < v->terms); /* (6) */
 	for (uint32_t i = 0; i < v->n; i++)
-		if (v->block[i].bad)
+		if (is_summed(&v->block[i]))
 			(v->part ? gf_add : gf_set)(v->buf + (size_t)i * BLOCK_SIZE,
 						    v->sum + (size_t)i * BLOCK_SIZE, BLOCK_SIZE,
 						    v->term[v->part].by);
@@ -412,22 +419,24 @@ static bool any_bad(const struct meta__gc_move *v)
 	return false;
 }
 
-/* Finds terms without the drives that were missed.  Returns false if there are not enough. */
-static bool find_terms(struct meta *m, struct meta__gc_move *v, uint64_t doubted)
+/* Finds a way to sum up the bad blocks without this drive.  Returns false if there is none. */
+static bool find_terms(struct meta *m, struct meta__gc_move *v, uint64_t without)
 {
 	v->part = 0;
-	v->terms = meta__fold_terms(m, v->block[0].old, v->missed | doubted, v->term);
+	v->terms = meta__fold_terms(m, v->block[0].old, without, v->term);
 	ASSERT(v->terms <= META_FOLD_MAX);
+	for (uint32_t i = 0; i < v->n; i++)
+		v->block[i].missed = false;
 	return v->terms > 0;
 }
 
-/* A sum is wrong: another way leaves out one more of the drives. */
+/* The way was no help to some: the next one leaves out another drive. */
 static bool doubts(struct meta *m, struct meta__gc_move *v)
 {
 	uint64_t left = meta__in_fold(meta__zone_at(m, v->zone)) ? meta__drives_of(m, v->zone) : 0;
 
-	ASSERT(v->part == v->terms);
-	for (left &= ~(v->missed | v->doubted); left; left &= left - 1) {
+	ASSERT(v->in_flight == 0 && any_bad(v));
+	for (left &= ~v->doubted; left; left &= left - 1) {
 		v->doubted |= left & -left;
 		if (find_terms(m, v, left & -left))
 			return true;
@@ -439,8 +448,9 @@ static void judge_sums(struct meta__gc_move *v)
 {
 	ASSERT(v->part == v->terms && v->terms > 0);
 	for (uint32_t i = 0; i < v->n; i++)
-		v->block[i].bad &=
-			crc32c(v->buf + (size_t)i * BLOCK_SIZE, BLOCK_SIZE) != v->block[i].crc;
+		if (is_summed(&v->block[i]))
+			v->block[i].bad = crc32c(v->buf + (size_t)i * BLOCK_SIZE, BLOCK_SIZE) !=
+					  v->block[i].crc;
 }
 
 /* False: nothing is bad, or there is no other way. */
@@ -451,20 +461,39 @@ static bool rebuilds(struct meta *m, struct meta__gc_move *v)
 	ASSERT(v->in_flight == 0 && v->stage == GC_READ);
 	if (likely(m->zones->folds == 0) || !any_bad(v))
 		return false;
-	if (v->terms && !v->misses)
+	if (v->terms)
 		sum_up(v);
 	else
 		more = find_terms(m, v, 0);
-	v->misses = false;
-	while (more && !read_term(m, v)) {
-		if (v->part < v->terms) { /* a drive has been lost */
-			more = find_terms(m, v, 0);
-			continue;
-		}
-		judge_sums(v);
+	while (more) {
+		if (v->part < v->terms && read_term(m, v))
+			return true;
+		if (v->part == v->terms)
+			judge_sums(v);
 		more = any_bad(v) && doubts(m, v);
 	}
-	return more;
+	return false;
+}
+
+/* (7) */
+static bool reads_alone(struct meta *m, struct meta__gc_move *v)
+{
+	uint32_t ios = 0;
+
+	ASSERT(v->in_flight == 0 && v->stage == GC_READ);
+	for (uint32_t i = 0; i < v->n; i++) {
+		struct meta__gc_block *b = &v->block[i];
+		const uint64_t at = v->terms ? place_of(v, &v->term[v->part], i) : b->old;
+
+		if (!b->alone)
+			continue;
+		b->alone = false;
+		if (m->copies > 1 && v->terms && !meta__drive_reads(m, META_BADDR_DRIVE(at)))
+			continue;
+		*(v->terms ? &b->missed : &b->bad) = false;
+		send_at(m, v, &v->io[ios++], META_IO_READ, at, v->terms ? v->sum : v->buf, i, 1);
+	}
+	return ios > 0;
 }
 
 /* Those that are whole come first, in the buffer too. */
@@ -494,6 +523,8 @@ static void sort_out(struct meta__gc_move *v)
 static void have_read(struct meta *m, struct meta__gc_move *v)
 {
 	ASSERT(v->in_flight == 0 && v->stage == GC_READ);
+	if (reads_alone(m, v))
+		return;
 	if (!v->terms)
 		judge(v);
 	if ((!v->terms && reads_again(m, v)) || rebuilds(m, v))
@@ -515,11 +546,11 @@ void meta__gc_io_done(struct meta *m, struct meta__io *x)
 	ASSERT(v->in_flight > 0);
 	ASSERT(first + x->io.nblocks <= META__GC_BLOCKS);
 	v->in_flight--;
-	for (uint32_t i = 0; reads && x->io.status && i < x->io.nblocks; i++)
-		v->block[first + i].bad = true;
-	if (reads && x->io.status && v->terms) {
-		v->misses = true;
-		v->missed |= 1ull << x->io.drive;
+	for (uint32_t i = 0; reads && x->io.status && i < x->io.nblocks; i++) {
+		struct meta__gc_block *b = &v->block[first + i];
+
+		*(v->terms ? &b->missed : &b->bad) = true;
+		b->alone = x->io.nblocks > 1; /* (7) */
 	}
 	v->failed |= !reads && x->io.status;
 	if (x->io.lost)

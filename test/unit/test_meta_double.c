@@ -28,6 +28,12 @@ static void five_of(uint64_t seed)
 	folds_of(seed, width == 4 ? 6 : 5, width, seed % 3 != 0);
 }
 
+/* Two are lost, and enough stay for groups of three. */
+static void six_of(uint64_t seed)
+{
+	folds_of(seed, 6, width_of(seed), seed % 3 != 0);
+}
+
 /* Each two drives in turn read nothing: the copies, or the folds, are whole. */
 static void any_two_may_fail(void)
 {
@@ -507,6 +513,35 @@ Test(meta_double, rot_beside_a_lost_drive)
 		are_rebuilt(1ull << lost);
 		bigs_are_there();
 		is_whole();
+		rig_end(&r);
+	}
+}
+
+/* Two drives are lost, and a block of a third cannot be read: only what depends on it stays. */
+Test(meta_double, block_that_cannot_be_read_keeps_no_others)
+{
+	for (uint64_t seed = 1; seed <= 6; seed++) {
+		uint32_t of[META_FOLD_MAX], p = 0;
+		uint64_t live = 0, at;
+
+		six_of(seed);
+		put_bigs(BIG / 3);
+		fold();
+		while (meta__zone_at(r.m, p)->parity != META__PARITY_P)
+			p++;
+		(void)meta__fold_members(r.m, p, of);
+		at = meta__geo_zone_baddr(&r.m->zones->geo, p) + 5;
+		r.unread[drive_of(p)].from = META_BADDR_BLOCK(at);
+		r.unread[drive_of(p)].to = META_BADDR_BLOCK(at) + 1;
+		lose_drive(drive_of(of[0]));
+		lose_drive(drive_of(of[1]));
+		for (uint32_t turns = 0; turns < 100; turns++)
+			rig_idle(&r);
+		for (uint32_t i = 0; i < r.m->zones->geo.nzones; i++)
+			if (!meta__drive_reads(r.m, drive_of(i)))
+				live += meta__zone_at(r.m, i)->live;
+		cr_assert_leq(live, 2, "seed %llu: %llu blocks", (unsigned long long)seed,
+			      (unsigned long long)live);
 		rig_end(&r);
 	}
 }

@@ -230,8 +230,8 @@ Test(meta_gc, store_of_95_percent_keeps_working_and_a_full_one_deletes)
 	cr_assert_eq(r.m->zones->live_blocks, 0);
 }
 
-/* The first block of a file, by its extent record. */
-static uint64_t first_block(uint32_t i)
+/* A block of a file, by its extent record. */
+static uint64_t block_of(uint32_t i, uint32_t block)
 {
 	struct meta_run runs[16];
 	uint32_t crcs[64];
@@ -239,6 +239,7 @@ static uint64_t first_block(uint32_t i)
 	struct meta_op op = {
 		.type = META_OP_READ,
 		.target = { .path = path_of(i), .path_len = (uint32_t)strlen(path_of(i)) },
+		.offset = (uint64_t)block * 4096,
 		.length = 4096,
 		.runs = runs,
 		.crcs = crcs,
@@ -250,6 +251,11 @@ static uint64_t first_block(uint32_t i)
 	cr_assert_eq(rig_run(&r, &op), 0);
 	meta_read_end(r.m, &op);
 	return runs[0].baddr;
+}
+
+static uint64_t first_block(uint32_t i)
+{
+	return block_of(i, 0);
 }
 
 Test(meta_gc, rotten_block_is_named_stays_where_it_is_and_holds_up_nobody)
@@ -297,6 +303,8 @@ Test(meta_gc, block_that_cannot_be_read_is_named_and_stays)
 		blocks += blocks_of[i];
 	}
 	cr_assert_eq(first_block(9), at);
+	for (uint32_t i = 1; i < blocks_of[9]; i++)
+		cr_assert_neq(block_of(9, i), at + i, "the others have moved");
 	cr_assert(strstr(meta_error(r.m), "cannot be read"), "%s", meta_error(r.m));
 	r.lost_to = r.lost_from;
 	all_is_whole();
