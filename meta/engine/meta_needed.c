@@ -3,9 +3,10 @@
  * Does anything depend on a drive: a block, a zone of the log or a root whose only readable copy is
  * there?
  *
- * A store of two copies goes on without a drive exactly if nothing depends on it (meta_pair.c (4)).
- * So a second drive may be lost before the first one is gone: as soon as all that was on both has
- * been copied.  Nothing of this is counted as it changes: it is asked once a loss.
+ * A store of several copies goes on without a drive exactly if nothing depends on it (meta_pair.c
+ * (4)).  So one drive more than its copies allow may be lost before the first one is gone: as soon
+ * as all that was on these drives has been copied.  Nothing of this is counted as it changes: it is
+ * asked once a loss.
  *
  *  (1) A zone counts until durable roots cannot name it any more, though nothing lives there by
  *      now: a power cut goes back to those roots
@@ -17,6 +18,9 @@
  *  (4) Roots count where they are, and where a set of drives that is being written says that they
  *      are: a mount may take either
  *      [test_meta_needed:roots_count_in_both_sets_while_one_is_written].
+ *  (5) A fold counts from the first write of a header with its members on, beside the groups that
+ *      it is made of: a mount may take it (meta_folder.c (4))
+ *      [test_meta_needed:fold_whose_header_is_being_written_counts].
  */
 #include "meta/engine/meta_fold.h"
 #include "meta/engine/meta_log.h"
@@ -83,6 +87,30 @@ static bool any_zone_needs(const struct meta *m, uint32_t drive)
 	for (uint32_t i = first; !needs && i < first + m->zones->geo.zone_count[drive]; i++)
 		needs = zone_needs(m, i, drive);
 	return needs;
+}
+
+/* (5) No mount takes it if no header that names the members can be read. */
+static bool naming_needs(const struct meta *m, uint32_t drive)
+{
+	const struct meta__zone_seen *head = m->zones->naming[0];
+	uint64_t drives = 0;
+	bool any = false;
+
+	for (uint32_t i = 0; i < META_FOLD_PARITIES && m->zones->naming[i]; i++) {
+		const uint32_t d = drive_of(m, m->zones->naming[i]->zone);
+
+		any |= d != drive && meta__drive_reads(m, d);
+	}
+	if (likely(!any))
+		return false;
+	for (uint32_t i = 0; i < head->members; i++)
+		drives |= 1ull << drive_of(m, head->member[i]);
+	drives |= 1ull << drive_of(m, head->zone);
+	if (head->twin)
+		drives |= 1ull << drive_of(m, head->twin - 1);
+	ASSERT((uint32_t)__builtin_popcountll(drives) ==
+	       head->members + meta__fold_parities(m)); /* meta_fold.c (1) */
+	return meta__drives_read(m, drives & ~(1ull << drive)) < head->members; /* (2) */
 }
 
 /* ---- the log (3) --------------------------------------------------------------------------- */
@@ -173,5 +201,5 @@ bool meta__drive_is_needed(const struct meta *m, uint32_t drive)
 	ASSERT(m->mounted && m->copies > 1);
 	ASSERT(drive < m->zones->geo.ndrives);
 	return roots_need(m, &m->zones->geo, drive) || next_roots_need(m, drive) ||
-	       log_needs(m, drive) || any_zone_needs(m, drive);
+	       log_needs(m, drive) || any_zone_needs(m, drive) || naming_needs(m, drive);
 }

@@ -26,8 +26,11 @@
  *      a header with members is on its way: a header that the next mount believes must be true,
  *      and zones that are free may be deallocated.  So its zones do not become free while they are
  *      folded, a drive that does not take its header is lost, and a check waits for the folder.
- *      The fold is made if one header with members is on a drive that can be read
- *      [test_meta_fold_late:zones_die_while_the_header_is_written, check_waits_for_folds].
+ *      The fold is made if one header with members is on a drive that can be read.  That of Q is
+ *      not written if P's has been lost: the fold may lack more zones than it can do without, and
+ *      the groups are whole (meta_needed.c (5))
+ *      [test_meta_fold_late:zones_die_while_the_header_is_written, check_waits_for_folds,
+ *      test_meta_double:drives_of_p_and_data_are_lost_before_the_header_of_q].
  *  (5) The zones of parity are taken from the reserve, if that frees others, but not from what
  *      pages and the log may need: collection leaves room above that (meta_fold_space.c (1))
  *      [test_meta_fold:files_fill_what_folds_can_hold].
@@ -626,7 +629,7 @@ static bool any_counts(const struct meta *m)
 	return f->taken && any;
 }
 
-/* Is there another header to be written?  Not on a drive that has been lost since. */
+/* (4) Is there another header to be written?  Not on a drive that has been lost since. */
 static bool has_next(const struct meta *m)
 {
 	const struct meta__folder *f = m->folder;
@@ -634,7 +637,7 @@ static bool has_next(const struct meta *m)
 	ASSERT(f->named <= f->heads);
 	if (f->named == 0)
 		return true;
-	return f->taken && f->named < f->heads &&
+	return f->named < f->heads && any_counts(m) &&
 	       meta__drive_reads(m, drive_of(m, f->head[f->named].zone));
 }
 

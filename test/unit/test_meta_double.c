@@ -488,6 +488,44 @@ Test(meta_double, drive_of_q_is_lost_while_the_header_of_p_is_written)
 	cr_assert_gt(made, 0);
 }
 
+/* P's drive is lost when P's header is durable, and so are two drives of data, whose zones have
+ * other copies: the header of Q may not be written after that. */
+Test(meta_double, drives_of_p_and_data_are_lost_before_the_header_of_q)
+{
+	uint32_t lost = 0;
+
+	for (uint64_t seed = 1; seed <= 48; seed++) {
+		uint32_t drive[3], losses = 0;
+
+		folds_of(seed, 6, 2, seed % 3 != 0);
+		for (uint32_t i = 0; !r.m->zones->naming[0]; i++) {
+			cr_assert_eq(put_big(i % BIG), 0);
+			meta__ckpt_want(r.m);
+			for (uint32_t n = 0; n < 200 && !r.m->zones->naming[0]; n++)
+				(void)rig_step(&r);
+		}
+		drive[0] = drive_of(r.m->zones->naming[0]->zone);
+		for (uint32_t i = 0; i < 2; i++)
+			drive[1 + i] = drive_of(r.m->zones->naming[0]->member[i]);
+		for (uint32_t i = 0; i < 3; i++)
+			losses += meta_drive_failed(r.m, drive[i]);
+		while (r.m->zones->naming[0])
+			(void)rig_step(&r);
+		for (uint32_t n = 0; n < 1000 && r.m->losing; n++)
+			(void)rig_step(&r);
+		if (losses == 3) {
+			rig_power_cut(&r);
+			are_missing(1ull << drive[0] | 1ull << drive[1] | 1ull << drive[2]);
+			mounts();
+			bigs_are_there();
+			lost++;
+		}
+		r.never = 0;
+		rig_end(&r);
+	}
+	cr_assert_gt(lost, 3);
+}
+
 /* ---- bytes that rot -------------------------------------------------------------------------- */
 
 /* One drive is lost, and blocks of another one have rotted in each fold: the other parity says
