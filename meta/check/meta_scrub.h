@@ -132,6 +132,7 @@ struct meta__scrub_heal {
 	uint64_t bad; /* place of the damaged copy, and another one, or those of its fold */
 	struct meta_fold_term term[META_FOLD_MAX];
 	uint32_t terms, part; /* ... how many, and which is read */
+	uint64_t left_out;    /* drives, by bits, that some way has done without */
 	uint32_t nblocks, crc;
 	struct meta__page_want want;
 	uint64_t tried; /* the damaged place that was last written, or could not be helped */

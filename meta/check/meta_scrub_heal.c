@@ -6,7 +6,7 @@
  *   a copy is damaged,  --> HEAL_OTHER --> HEAL_READING --good--> HEAL_WRITE --> HEAL_WRITING
  *   twice in a row     ^    another copy is read                   over the damaged one
  *        ^             '--- the next term -----+                                  |
- *        |             '--- bad: the next copy-+                                  |
+ *        |             '--- bad: the next copy, or other terms                    |
  *        +-------------------------------------+ all bad: the damage is recorded  |
  *        +---- read again, and found to be good <---------------------------------+
  *
@@ -19,6 +19,9 @@
  *      [test_meta_heal:files_that_come_and_go_meanwhile].
  *  (3) A place is mended once a round: if it is damaged again it is recorded as damage
  *      [test_meta_heal:place_that_stays_damaged_is_named].
+ *  (4) Other terms leave out one drive of the fold each time, as far as the fold has enough parity:
+ *      one of the terms may be damaged, too
+ *      [test_meta_double:blocks_that_rot_beside_each_other_are_mended].
  */
 #include "meta/check/meta_scrub.h"
 #include "meta/engine/meta_fold.h"
@@ -101,28 +104,49 @@ void meta__heal_let_go(struct meta_scrub *s)
 	s->heal.held = false;
 }
 
-/* Finds what the damaged place can be mended from.  Returns how many terms; 0: nothing. */
-static uint32_t find_terms(struct meta_scrub *s, uint64_t bad)
+/* Finds what the damaged place can be mended from, without the drives that were left out.  Returns
+ * how many terms; 0: nothing. */
+static uint32_t find_terms(struct meta_scrub *s, uint64_t bad, uint64_t without)
 {
 	const uint64_t other = meta__heal_other(s, bad);
 
 	ASSERT(s->heal.held); /* (2) */
 	if (!other)
-		return meta__fold_terms(s->m, bad, s->unreachable, s->heal.term);
+		return meta__fold_terms(s->m, bad, s->unreachable | without, s->heal.term);
 	s->heal.term[0] = (struct meta_fold_term){ .at = other, .by = 1 };
 	return 1;
 }
 
-/* Turns to the next copy, after one that was no help.  Returns false after the last. */
-static bool next_copy(struct meta_scrub *s)
+/* (4) Returns how many terms the next way has; 0: there is none. */
+static uint32_t other_terms(struct meta_scrub *s)
 {
 	struct meta__scrub_heal *h = &s->heal;
-	const uint64_t next = h->terms == 1 ? meta__heal_next(s, h->term[0].at, h->bad) : 0;
+	uint64_t left = meta__drives_of(s->m, meta__zone_of(s->m, h->bad)) & ~h->left_out;
+	uint32_t terms = 0;
+
+	for (; left && !terms; left &= left - 1) {
+		h->left_out |= left & -left;
+		terms = find_terms(s, h->bad, left & -left);
+	}
+	return terms;
+}
+
+/* Turns to the next copy, or to other terms, after one that was no help.  Returns false after the
+ * last. */
+static bool next_way(struct meta_scrub *s)
+{
+	struct meta__scrub_heal *h = &s->heal;
 
 	ASSERT(h->stage == HEAL_READING && h->held); /* (2) */
-	if (!next)
+	ASSERT(h->terms > 0);
+	if (h->terms == 1) {
+		h->term[0].at = meta__heal_next(s, h->term[0].at, h->bad);
+		h->terms = h->term[0].at != 0;
+	} else {
+		h->terms = other_terms(s);
+	}
+	if (h->terms == 0)
 		return false;
-	h->term[0].at = next;
 	h->part = 0;
 	h->stage = HEAL_OTHER;
 	return true;
@@ -133,11 +157,12 @@ static bool begin(struct meta_scrub *s, uint64_t bad, uint32_t nblocks)
 	struct meta__scrub_heal *h = &s->heal;
 
 	ASSERT(h->stage == HEAL_NONE);
-	h->terms = h->held ? find_terms(s, bad) : 0;
+	h->terms = h->held ? find_terms(s, bad, 0) : 0;
 	if (!h->terms || h->tried == bad) /* (3) */
 		return false;
 	h->stage = HEAL_OTHER;
 	h->bad = bad;
+	h->left_out = 1ull << META_BADDR_DRIVE(bad);
 	h->part = 0;
 	h->nblocks = nblocks;
 	return true;
@@ -207,7 +232,7 @@ void meta__heal_read(struct meta_scrub *s, const void *bytes, int status)
 	}
 	if (good)
 		h->stage = HEAL_WRITE;
-	else if (!next_copy(s))
+	else if (!next_way(s))
 		give_up(s);
 }
 

@@ -584,6 +584,65 @@ Test(meta_double, block_that_cannot_be_read_keeps_no_others)
 	}
 }
 
+static bool is_full(uint32_t zone)
+{
+	const struct meta__zone *at = meta__zone_at(r.m, zone);
+
+	return at->parity || at->live + 1 == r.m->zones->geo.zone_end;
+}
+
+/* The blocks of two zones of a fold rot, at the same places, and all of them live. */
+static void rot_beside_each_other(uint32_t one, uint32_t other)
+{
+	static const uint8_t rot_bytes[4096] = { 1, 2, 3 };
+
+	for (uint32_t i = 1; i < r.m->zones->geo.zone_end; i++) {
+		write_at(meta__geo_zone_baddr(&r.m->zones->geo, one) + i, rot_bytes, 1);
+		write_at(meta__geo_zone_baddr(&r.m->zones->geo, other) + i, rot_bytes, 1);
+	}
+}
+
+Test(meta_double, blocks_that_rot_beside_each_other_are_mended)
+{
+	uint32_t data = 0, parity = 0;
+
+	for (uint64_t seed = 1; seed <= 16; seed++) {
+		struct meta_scrub *scrub;
+		struct meta_scrub_stat st;
+		uint64_t rotten = 0;
+
+		five_of(seed);
+		put_bigs(BIG / 3);
+		fold();
+		cr_assert_eq(meta_scrub_create(&scrub, r.m), 0);
+		cr_assert_eq(scrub_round(scrub), 0);
+		for (uint32_t p = 0; p < r.m->zones->geo.nzones; p++) {
+			uint32_t of[META_FOLD_MAX], other;
+
+			if (meta__zone_at(r.m, p)->parity != META__PARITY_P)
+				continue;
+			(void)meta__fold_members(r.m, p, of);
+			other = seed % 3 ? of[1] : seed % 2 ? p : meta__zone_at(r.m, p)->next - 1;
+			if (!is_full(of[0]) || !is_full(other))
+				continue;
+			rot_beside_each_other(of[0], other);
+			rotten += (r.m->zones->geo.zone_end - 1) * (seed % 3 ? 2 : 1);
+			*(seed % 3 ? &data : &parity) += 1;
+		}
+		cr_assert_eq(scrub_round(scrub) > 0, rotten && seed % 3 == 0, "lines");
+		meta_scrub_stat(scrub, &st);
+		cr_assert_eq(st.healed_blocks, rotten);
+		fold(); /* folds of which a parity has rotted end */
+		bigs_are_there();
+		folds_are_right();
+		any_two_may_fail();
+		meta_scrub_destroy(scrub);
+		is_whole();
+		rig_end(&r);
+	}
+	cr_assert(data > 10 && parity > 5, "%u, %u", data, parity);
+}
+
 Test(meta_double, scrub_checks_both_parities)
 {
 	static const uint8_t rot_bytes[4096] = { 1, 2, 3 };
