@@ -40,11 +40,14 @@ check "the one with TLS serves" other_serves
 export WEKA_TEST_KEY="$DIR/key" WEKA_TEST_SHM="$SHM" WEKA_TEST_TCP="$TCP" WEKA_TEST_TLS="tls://127.0.0.1:$((PORT + 1))"
 export WEKA_TEST_DAEMON="$DAEMON" WEKA_TEST_BIN="$BIN" PYTHONDONTWRITEBYTECODE=1
 
-# FILE...: "ok" and "not ok" lines of its tests; a pytest that dies is one failure.
+# FILE...: "ok" and "not ok" lines of its tests, as they come; a pytest that dies is one failure.  Of a test
+# that takes minutes, all threads say where they are.
 pytest_lines() {
-	LD_PRELOAD=${PRELOAD:-} "$PYTHON" -m pytest -q -s --no-header --no-summary -p no:cacheprovider \
-		"${@:-test/python}" >"$DIR/pytest.out" 2>&1
-	code=$?
-	grep -aE '^(ok|skip:) ' "$DIR/pytest.out"
-	[ $code = 0 ] || { not_ok "pytest: exit status $code"; grep -av '^ok ' "$DIR/pytest.out"; }
+	{
+		LD_PRELOAD=${PRELOAD:-} "$PYTHON" -m pytest -q -s --no-header --no-summary -p no:cacheprovider \
+			-o faulthandler_timeout=120 "${@:-test/python}" 2>&1
+		echo $? >"$DIR/pytest.code"
+	} | tee "$DIR/pytest.out" | grep --line-buffered -aE '^(ok|skip:) |^Timeout|^Thread |^  File '
+	code=$(cat "$DIR/pytest.code")
+	[ "$code" = 0 ] || { not_ok "pytest: exit status $code"; grep -av '^ok ' "$DIR/pytest.out"; }
 }
