@@ -3,15 +3,19 @@ test_uses     := $(layers) appliance/ctl client-lib/mount client-lib/preload ben
 # Those that take long begin first: several run at once.
 first_ones     = $(filter $(1),$(2)) $(filter-out $(1),$(2))
 unit_tests    := $(patsubst test/unit/%.c,%,$(wildcard test/unit/test_$(T)*.c))
-# These take half of the time of all suites under ASan: make test runs them in release only,
-# make test-long under ASan, too.
-asan_long     := $(addprefix test_meta_,boot copies double drain drives fold fold_full fold_hostile fold_late full \
+# make test runs each suite once, under ASan or, where that takes long or means nothing, in release;
+# make test-long runs all in both.
+asan_long     := $(addprefix test_meta_,boot copies double drain drives fold fold_hostile fold_late \
 	full_log full_rebuild gc loss_log needed ops_store pair pair_moves power protect protect_full rebuild_room receipt \
 	replace statfs store three three_log three_needed three_roots totals totals_full) \
 	$(addprefix test_app_,again hedge_fold replay)
+release_only  := $(addprefix test_,app_account app_hotpath base_seal base_secret weka_hot)
+# Not in make test at all: a store is filled many times.
+unit_long     := $(addprefix test_meta_,fold_full full)
+short_of       = $(if $(filter asan,$(VARIANT)),$(filter-out $(asan_long),$(1)),$(filter $(asan_long) $(release_only),$(1)))
 unit_tests    := $(call first_ones,$(addprefix test_,app_fold app_replay app_serve meta_drain meta_fold meta_fold_full \
 	meta_full meta_pair meta_pair_moves nvme_away nvme_hang),$(if \
-	$(filter asan-short,$(VARIANT)-$(TEST_LENGTH)),$(filter-out $(asan_long),$(unit_tests)),$(unit_tests)))
+	$(filter short,$(TEST_LENGTH)),$(call short_of,$(filter-out $(unit_long),$(unit_tests))),$(unit_tests)))
 torture_tests := $(patsubst test/torture/%.c,%,$(wildcard test/torture/torture_$(T)*.c))
 fuzz_tests    := $(patsubst test/fuzz/%.c,%,$(wildcard test/fuzz/fuzz_$(T)*.c))
 e2e_tests     := $(call first_ones,$(addprefix %_,$(addsuffix .sh,agree crowd deb docs faults fold import kill metrics mirror \

@@ -65,7 +65,7 @@ if [ "$TEST_LENGTH" != short ]; then
 	stage "image"      test-image
 	for n in 1 2 4; do
 		export APP_CORES=$n TEST_LENGTH=short
-		stage "unit, $n"       "$jobs" unit T=app_
+		stage "unit, $n"       "$jobs" TEST_LENGTH=long unit T=app_
 		stage "simulation, $n" sim
 		stage "end-to-end, $n" KILLS=20 e2e
 		stage "guest, $n"      "$jobs" WIDTHS="39 48" test-guest T=tree

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/crc32c.h"
 #include "meta/meta_store.h"
+#include "test/lib/runs.h"
 #include "test/sim/sim_lan.h"
 
 #include <criterion/criterion.h>
@@ -216,7 +217,7 @@ static uint64_t each_drive_is_slow(uint64_t *most_ns)
 
 Test(app_hedge_fold, slow_drive_is_read_around_in_pairs_and_waited_for_in_folds)
 {
-	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+	for (uint64_t seed = 1; seed <= test_runs(SEEDS); seed++) {
 		uint64_t most_ns;
 
 		begin(seed);
@@ -230,7 +231,7 @@ Test(app_hedge_fold, slow_drive_is_read_around_in_pairs_and_waited_for_in_folds)
 /* Some reads of one drive fail, or all; another one of the same folds is slow. */
 Test(app_hedge_fold, sums_of_a_slow_drive_are_right)
 {
-	for (uint64_t seed = 1; seed <= SEEDS; seed++)
+	for (uint64_t seed = 1; seed <= test_runs(SEEDS); seed++)
 		for (uint32_t k = 0; k < 2; k++) {
 			const uint32_t bad = (uint32_t)(seed + k) % DRIVES;
 			uint64_t most_ns;

@@ -8,6 +8,7 @@
 #include "base/num.h"
 #include "base/rand.h"
 #include "test/lib/app_rig.h"
+#include "test/lib/runs.h"
 
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
@@ -140,7 +141,7 @@ BOTH(writes_appends_and_truncates_do_what_a_model_does)
 	char path[32];
 
 	client = app_rig_begin_over(&rig, way->transport);
-	for (uint32_t round = 0; round < 12; round++) {
+	for (uint32_t round = 0; round < test_runs(12); round++) {
 		rand_seed(&r, 100 + round);
 		snprintf(path, sizeof(path), "/f%u", round);
 		cr_assert_eq(weka_open(client, path, WEKA_CREATE, 0644, &attr), 0, "%s",
@@ -227,7 +228,7 @@ BOTH(a_batch_reads_many_files_each_with_its_own_status)
 	}
 	cr_assert_eq(weka_lease(client, weka_window_bytes(MANY, 8192), &lease), 0);
 	window = (struct weka_window){ lease, 0, weka_window_bytes(MANY, 8192) };
-	for (uint32_t round = 0; round < 20; round++) {
+	for (uint32_t round = 0; round < test_runs(20); round++) {
 		memset(lease->data, 0xee, window.size_bytes);
 		cr_assert_eq(weka_submit_read_batch(client, &req, items, MANY, &window), 0);
 		while (weka_reap(client, &done, 1) == 0)
@@ -718,7 +719,7 @@ BOTH(what_is_cancelled_ends_and_the_rest_goes_on)
 	cr_assert_eq(weka_stat(client, "/c", &attr), 0);
 	for (uint32_t i = 0; i < CANCELS; i++)
 		cr_assert_eq(weka_lease(client, 4 << 20, &lease[i]), 0);
-	for (uint32_t round = 0; round < 30; round++) {
+	for (uint32_t round = 0; round < test_runs(30); round++) {
 		uint32_t wanted = CANCELS;
 
 		for (uint32_t i = 0; i < CANCELS; i++) {

@@ -11,6 +11,7 @@
 #include "client-lib/weka_client.h"
 #include "meta/meta_internal.h"
 #include "test/lib/app_rig.h"
+#include "test/lib/runs.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -194,7 +195,7 @@ Test(app_tail, changes_around_the_end_do_what_a_model_does)
 	struct rand_state r;
 	char path[32];
 
-	for (uint32_t round = 0; round < 12; round++) {
+	for (uint32_t round = 0; round < test_runs(12); round++) {
 		size_t size = 0;
 
 		rand_seed(&r, 300 + round);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* Stores that a mount accepts, tolerates and refuses, by name. */
 #include "test/lib/meta_rig.h"
+#include "test/lib/runs.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -279,7 +280,7 @@ Test(meta_boot, cut_that_spoils_all_that_a_mount_is_writing_leaves_a_store)
 /* Mounts that each named its own log in some roots, and in none of them all. */
 Test(meta_boot, mounts_that_are_cut_one_after_the_other_lose_no_log_that_a_root_names)
 {
-	for (uint32_t seed = 1; seed < 80; seed++) {
+	for (uint32_t seed = 1; seed < test_runs(80); seed++) {
 		uint32_t blocks, cuts = 0;
 		uint64_t fill;
 

@@ -2,6 +2,7 @@
 /* Compared with ranges that are kept in a list, and looked through each time. */
 #include "meta/engine/meta_cover.h"
 #include "base/rand.h"
+#include "test/lib/runs.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -52,7 +53,7 @@ static int differs(const struct meta__cover *c, const struct range *range, uint3
 
 Test(meta_cover, says_what_a_list_of_ranges_says)
 {
-	for (uint64_t seed = 1; seed <= 200; seed++) {
+	for (uint64_t seed = 1; seed <= test_runs(200); seed++) {
 		struct meta__cover_point *end = calloc(2 * RANGES, sizeof(*end));
 		struct range range[RANGES];
 		struct meta__cover c;

@@ -5,6 +5,7 @@
  * it are answered, whether or not the store takes more changes.
  */
 #include "test/lib/meta_rig.h"
+#include "test/lib/runs.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -76,7 +77,7 @@ Test(meta_dead, data_that_no_flush_had_covered_on_the_drive_that_died_is_not_ack
 	uint32_t lost = 0;
 	int err;
 
-	for (uint64_t seed = 1; seed <= 12; seed++) {
+	for (uint64_t seed = 1; seed <= test_runs(12); seed++) {
 		store(seed, 2);
 		for (uint32_t i = 0; i < 4 + seed % 2; i++) /* so that each drive is next once */
 			cr_assert_eq(rig_put(&r, path_of(i), 1, i + 1), 0);

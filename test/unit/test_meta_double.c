@@ -3,6 +3,7 @@
  * Stores of three copies whose groups are folded: zones of data, P and Q.  Any two drives may fail.
  */
 #define STORE_COPIES 3u
+#include "test/lib/runs.h"
 #include "test/unit/meta_fold_store.h"
 
 TestSuite(meta_double, .timeout = 900);
@@ -81,7 +82,7 @@ Test(meta_double, power_cuts_while_folds_are_made)
 {
 	uint64_t folds = 0;
 
-	for (uint64_t seed = 1; seed <= 12; seed++) {
+	for (uint64_t seed = 1; seed <= test_runs(12); seed++) {
 		double_of(seed);
 		r.cut_garbles = seed % 2;
 		changes(60);
@@ -162,7 +163,7 @@ static void are_rebuilt(uint64_t drives)
 
 Test(meta_double, two_drives_of_a_fold_are_missing_at_a_mount)
 {
-	for (uint64_t seed = 1; seed <= 24; seed++) {
+	for (uint64_t seed = 1; seed <= test_runs(24); seed++) {
 		uint64_t drives;
 
 		five_of(seed);
@@ -196,7 +197,7 @@ Test(meta_double, two_drives_of_a_fold_are_missing_at_a_mount)
 /* Two drives die, at once or one after the other, and then the power fails, again and again. */
 Test(meta_double, deaths_and_power_cuts_lose_nothing)
 {
-	for (uint64_t seed = 1; seed <= 36; seed++) {
+	for (uint64_t seed = 1; seed <= test_runs(36); seed++) {
 		uint64_t drives;
 
 		five_of(seed);
@@ -239,7 +240,7 @@ Test(meta_double, deaths_and_power_cuts_lose_nothing)
 /* The second drive dies while what was on the first one moves. */
 Test(meta_double, second_drive_dies_during_the_rebuild)
 {
-	for (uint64_t seed = 1; seed <= 24; seed++) {
+	for (uint64_t seed = 1; seed <= test_runs(24); seed++) {
 		uint64_t drives;
 		uint32_t one, two;
 
@@ -281,7 +282,7 @@ static void spoil_heads(uint32_t zone)
 /* Both copies of headers of P, Q or data, on two drives. */
 Test(meta_double, headers_of_a_fold_are_lost)
 {
-	for (uint64_t seed = 1; seed <= 20; seed++) {
+	for (uint64_t seed = 1; seed <= test_runs(20); seed++) {
 		uint32_t folds;
 
 		five_of(seed);
@@ -332,7 +333,7 @@ static void write_head(uint32_t zone, bool members)
 /* The power fails when P's header is durable, and Q's is not.  The twins are there still. */
 Test(meta_double, fold_that_is_half_named_does_not_count)
 {
-	for (uint64_t seed = 1; seed <= 8; seed++) {
+	for (uint64_t seed = 1; seed <= test_runs(8); seed++) {
 		uint32_t folds, p, q;
 
 		five_of(seed);
@@ -395,7 +396,7 @@ Test(meta_double, fold_does_not_count_whose_other_parity_is_something_else)
 {
 	uint32_t cases = 0;
 
-	for (uint64_t seed = 1; seed <= 40; seed++) {
+	for (uint64_t seed = 1; seed <= test_runs(40); seed++) {
 		uint32_t p, q;
 
 		five_of(seed);
@@ -434,7 +435,7 @@ Test(meta_double, half_named_header_whose_other_copy_is_of_another_kind)
 {
 	uint32_t cases = 0;
 
-	for (uint64_t seed = 1; seed <= 40; seed++) {
+	for (uint64_t seed = 1; seed <= test_runs(40); seed++) {
 		uint32_t p, q;
 
 		five_of(seed);
@@ -464,7 +465,7 @@ Test(meta_double, drive_of_q_is_lost_while_the_header_of_p_is_written)
 {
 	uint32_t made = 0;
 
-	for (uint64_t seed = 1; seed <= 8; seed++) {
+	for (uint64_t seed = 1; seed <= test_runs(8); seed++) {
 		uint32_t q, folds;
 
 		five_of(seed);
@@ -534,7 +535,7 @@ Test(meta_double, rot_beside_a_lost_drive)
 {
 	static const uint8_t rot_bytes[4096] = { 1, 2, 3 };
 
-	for (uint64_t seed = 1; seed <= 12; seed++) {
+	for (uint64_t seed = 1; seed <= test_runs(12); seed++) {
 		const uint32_t lost = (uint32_t)seed % 5,
 			       rots = (lost + 1 + (uint32_t)seed % 3) % 5;
 
@@ -647,7 +648,7 @@ Test(meta_double, scrub_checks_both_parities)
 {
 	static const uint8_t rot_bytes[4096] = { 1, 2, 3 };
 
-	for (uint64_t seed = 1; seed <= 8; seed++) {
+	for (uint64_t seed = 1; seed <= test_runs(8); seed++) {
 		struct meta_scrub *scrub;
 		struct meta_scrub_stat st;
 		uint64_t spoilt = 0;

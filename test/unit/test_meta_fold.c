@@ -2,6 +2,7 @@
 /*
  * Stores whose pairs are folded: zones of data on several drives, and one of their parity.
  */
+#include "test/lib/runs.h"
 #include "test/unit/meta_fold_store.h"
 
 TestSuite(meta_fold, .timeout = 600);
@@ -75,7 +76,7 @@ Test(meta_fold, power_cuts_while_folds_are_made)
 {
 	uint64_t folds = 0;
 
-	for (uint64_t seed = 1; seed <= 20; seed++) {
+	for (uint64_t seed = 1; seed <= test_runs(20); seed++) {
 		const uint32_t width = 2 + (uint32_t)seed % 3;
 
 		folds_of(seed, width + 1 + (uint32_t)(seed / 3 % 2), width, seed % 4 != 0);
@@ -106,7 +107,7 @@ Test(meta_fold, power_cuts_while_folds_are_made)
 
 Test(meta_fold, drive_that_dies_loses_nothing_and_leaves)
 {
-	for (uint64_t seed = 1; seed <= 40; seed++) {
+	for (uint64_t seed = 1; seed <= test_runs(40); seed++) {
 		const uint32_t width = 2 + (uint32_t)seed % 3;
 		const uint32_t drives = width + 1 + (uint32_t)(seed / 3 % 2);
 		const uint32_t drive = (uint32_t)seed % drives;
@@ -182,7 +183,7 @@ static void missing_at_a_mount(uint64_t seed, bool parity)
 
 Test(meta_fold, drive_of_the_parity_is_missing_at_a_mount)
 {
-	for (uint64_t seed = 1; seed <= 20; seed++) {
+	for (uint64_t seed = 1; seed <= test_runs(20); seed++) {
 		missing_at_a_mount(seed, true);
 		cr_assert_eq(rig_wrong_folds(&r), 0);
 		rig_end(&r);
@@ -191,7 +192,7 @@ Test(meta_fold, drive_of_the_parity_is_missing_at_a_mount)
 
 Test(meta_fold, drive_of_the_data_is_missing_at_a_mount)
 {
-	for (uint64_t seed = 1; seed <= 20; seed++) {
+	for (uint64_t seed = 1; seed <= test_runs(20); seed++) {
 		missing_at_a_mount(seed, false);
 		cr_assert_eq(rig_wrong_folds(&r), 0);
 		rig_end(&r);
@@ -201,7 +202,7 @@ Test(meta_fold, drive_of_the_data_is_missing_at_a_mount)
 /* A drive dies, and the power fails after that, again and again. */
 Test(meta_fold, death_and_power_cuts_lose_nothing)
 {
-	for (uint64_t seed = 1; seed <= 60; seed++) {
+	for (uint64_t seed = 1; seed <= test_runs(60); seed++) {
 		const uint32_t width = 2 + (uint32_t)seed % 3;
 		const uint32_t drives = width + 1 + (uint32_t)(seed / 3 % 2);
 		const uint32_t drive = (uint32_t)seed % drives;
@@ -260,7 +261,7 @@ Test(meta_fold, fold_is_free_when_nothing_lives_in_it)
 /* Both copies of headers of a fold's zones are damaged, on one drive. */
 Test(meta_fold, headers_of_a_fold_are_lost)
 {
-	for (uint64_t seed = 1; seed <= 20; seed++) {
+	for (uint64_t seed = 1; seed <= test_runs(20); seed++) {
 		const uint32_t drive = (uint32_t)seed % 4;
 		uint32_t lost = 0;
 
@@ -301,7 +302,7 @@ Test(meta_fold, headers_of_a_fold_are_lost)
 /* Some blocks of the first copies, or of the second ones, rot before they are folded. */
 Test(meta_fold, rot)
 {
-	for (uint64_t seed = 1; seed <= 10; seed++) {
+	for (uint64_t seed = 1; seed <= test_runs(10); seed++) {
 		uint32_t spoilt = 0;
 
 		folds_of(seed, 4, 3, true);
@@ -393,7 +394,7 @@ Test(meta_fold, files_fill_what_folds_can_hold)
 
 Test(meta_fold, drive_is_drained_and_another_added)
 {
-	for (uint64_t seed = 1; seed <= 10; seed++) {
+	for (uint64_t seed = 1; seed <= test_runs(10); seed++) {
 		const uint32_t drive = (uint32_t)seed % 4;
 
 		folds_of(seed, 4, 3, true);
@@ -417,7 +418,7 @@ Test(meta_fold, drive_is_drained_and_another_added)
 /* Superblocks are written, and the power may fail at any of them. */
 Test(meta_fold, a_store_of_two_copies_is_folded_from_now_on)
 {
-	for (uint64_t seed = 1; seed <= 30; seed++) {
+	for (uint64_t seed = 1; seed <= test_runs(30); seed++) {
 		int err;
 
 		folds_of(seed, 4, 0, seed % 2);
@@ -454,7 +455,7 @@ Test(meta_fold, parity_that_rots_is_found_and_what_it_protects_moves)
 {
 	static const uint8_t rot_bytes[4096] = { 1, 2, 3 };
 
-	for (uint64_t seed = 1; seed <= 8; seed++) {
+	for (uint64_t seed = 1; seed <= test_runs(8); seed++) {
 		struct meta_scrub *scrub;
 		struct meta_scrub_stat st;
 		uint64_t spoilt = 0;

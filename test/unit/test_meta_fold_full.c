@@ -3,6 +3,7 @@
  * Full stores of folds, in which files come and go.  One drive is lost or drained, and the others
  * have room for its data.
  */
+#include "test/lib/runs.h"
 #include "test/unit/meta_fold_store.h"
 
 TestSuite(meta_fold_full, .timeout = 600);
@@ -134,7 +135,7 @@ Test(meta_fold_full, drives_of_different_size_are_rebuilt)
 		{ 4 << 20, 18 << 20, 6 << 20, 18 << 20, 6 << 20 },
 	};
 
-	for (uint64_t seed = 0; seed < 24; seed++) {
+	for (uint64_t seed = 0; seed < test_runs(24); seed++) {
 		const uint32_t drive = (uint32_t)seed % 5, width = 2 + (uint32_t)(seed / 2 % 3);
 
 		empty_store_of(seed, 5, bytes[seed / 8], width, META_SPARE_AUTO);

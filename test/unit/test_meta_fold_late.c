@@ -3,6 +3,7 @@
  * Folds that are being made while their zones die, headers of folds that were given up, and full
  * stores of folds that lose a drive.
  */
+#include "test/lib/runs.h"
 #include "test/unit/meta_fold_store.h"
 
 TestSuite(meta_fold_late, .timeout = 600);
@@ -20,7 +21,7 @@ Test(meta_fold_late, pairs_are_freed_while_they_are_read)
 {
 	uint32_t freed = 0;
 
-	for (uint64_t seed = 1; seed <= 30; seed++) {
+	for (uint64_t seed = 1; seed <= test_runs(30); seed++) {
 		folds_of(seed, 4, 3, true);
 		put_bigs(BIG);
 		meta__ckpt_want(r.m);
@@ -95,7 +96,7 @@ Test(meta_fold_late, fold_that_was_given_up_leaves_pairs_alone)
 {
 	uint32_t found = 0;
 
-	for (uint64_t seed = 1; seed <= 30; seed++) {
+	for (uint64_t seed = 1; seed <= test_runs(30); seed++) {
 		struct meta__zone_seen head = { .kind = META__ZONE_PARITY, .members = 2 };
 		uint8_t block[4096];
 		uint32_t drive;
@@ -155,7 +156,7 @@ static uint32_t being_named(void)
  * again.  Then it ends, and a drive is missing at a mount, or none. */
 Test(meta_fold_late, zones_die_while_the_header_is_written)
 {
-	for (uint64_t seed = 1; seed <= 60; seed++) {
+	for (uint64_t seed = 1; seed <= test_runs(60); seed++) {
 		const uint32_t drive = (uint32_t)seed % 6;
 		uint32_t parity;
 
@@ -354,7 +355,7 @@ static void ends(struct meta__io *x)
  * it again writes the same one, and a write that fails then does no harm. */
 Test(meta_fold_late, header_that_is_written_again_at_once_has_its_members)
 {
-	for (uint64_t seed = 1; seed <= 10; seed++) {
+	for (uint64_t seed = 1; seed <= test_runs(10); seed++) {
 		struct meta__zone_seen head;
 		struct meta__io *x;
 		uint32_t zone, folds;
@@ -389,7 +390,7 @@ Test(meta_fold_late, header_that_is_written_again_at_once_has_its_members)
 /* A check begins while a fold is made: then none is under way while it looks. */
 Test(meta_fold_late, check_waits_for_folds)
 {
-	for (uint64_t seed = 1; seed <= 20; seed++) {
+	for (uint64_t seed = 1; seed <= test_runs(20); seed++) {
 		struct meta_check check = { 0 };
 		struct meta__io *x;
 

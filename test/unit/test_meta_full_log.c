@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* A full store of two copies: each block of its log is on two drives while two serve. */
+#include "test/lib/runs.h"
 #include "test/unit/meta_pair_store.h"
 
 #include "meta/meta_protect.h"
@@ -53,7 +54,7 @@ Test(meta_full_log, each_block_of_it_is_on_two_drives)
 {
 	const uint64_t bytes[] = { 2u << 20, 2u << 20, 2u << 20 };
 
-	for (uint64_t seed = 1; seed <= 20; seed++) {
+	for (uint64_t seed = 1; seed <= test_runs(20); seed++) {
 		uint32_t files = 0, names = 0;
 
 		store_of(seed, 2 + (uint32_t)(seed % 2), bytes, seed % 3 == 0);

@@ -3,6 +3,7 @@
  * A full store of two copies, whose files came and went, loses a drive: the room that it kept back
  * suffices to rebuild what the drive had (meta_space.c (5)), however much is ready for new data.
  */
+#include "test/lib/runs.h"
 #include "test/unit/meta_pair_store.h"
 
 #include "meta/meta_rebuild.h"
@@ -105,14 +106,14 @@ static bool full_store_loses_a_drive(uint64_t seed, uint32_t ndrives, uint32_t m
 /* Six drives have much room ahead for new data: it is given to the rebuild. */
 Test(meta_full_rebuild, room_ahead_of_new_data_is_used)
 {
-	for (uint64_t seed = 1; seed <= 9; seed++)
+	for (uint64_t seed = 1; seed <= test_runs(9); seed++)
 		cr_assert(full_store_loses_a_drive(seed, 6, 8), "seed %u", (uint32_t)seed);
 }
 
 /* Each of three drives has a third of the zones that are free. */
 Test(meta_full_rebuild, collection_can_begin_on_the_drives_that_are_left)
 {
-	for (uint64_t seed = 1; seed <= 30; seed++)
+	for (uint64_t seed = 1; seed <= test_runs(30); seed++)
 		for (uint32_t mib = 3; mib <= 4; mib++)
 			cr_expect(full_store_loses_a_drive(seed, 3, mib), "seed %u, %u MiB",
 				  (uint32_t)seed, mib);

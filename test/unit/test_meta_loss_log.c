@@ -8,6 +8,7 @@
 
 static uint32_t copies = 2;
 #define STORE_COPIES copies
+#include "test/lib/runs.h"
 #include "test/unit/meta_pair_store.h"
 
 TestSuite(meta_loss_log, .timeout = 120);
@@ -110,14 +111,14 @@ Test(meta_loss_log, drive_that_missed_a_block_is_back_and_another_one_is_not)
 	for (copies = 2; copies <= 3; copies++) {
 		uint32_t mounts = 0;
 
-		for (uint64_t seed = 1; seed <= 80; seed++) {
+		for (uint64_t seed = 1; seed <= test_runs(80); seed++) {
 			const int err = back_and_another_away(seed);
 
 			cr_assert(err == 0 || err == -ENODEV, "seed %llu: %s",
 				  (unsigned long long)seed, meta_error(r.m));
 			mounts += !err;
 		}
-		cr_assert_gt(mounts, 25);
+		cr_assert_gt(mounts, 25 / test_step());
 	}
 }
 
@@ -155,14 +156,14 @@ Test(meta_loss_log, drive_that_missed_a_root_is_back_and_another_one_is_not)
 	for (copies = 2; copies <= 3; copies++) {
 		uint32_t mounts = 0;
 
-		for (uint64_t seed = 1; seed <= 120; seed++) {
+		for (uint64_t seed = 1; seed <= test_runs(120); seed++) {
 			const int err = back_without_a_root(seed);
 
 			cr_assert(err == 0 || err == -ENODEV, "seed %llu: %s",
 				  (unsigned long long)seed, meta_error(r.m));
 			mounts += !err;
 		}
-		cr_assert_gt(mounts, 25);
+		cr_assert_gt(mounts, 25 / test_step());
 	}
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* A drive that is an older copy of itself is named, and no power cut makes one. */
 #include "test/lib/meta_rig.h"
+#include "test/lib/runs.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -143,7 +144,7 @@ Test(meta_mark, older_copy_of_all_drives_is_a_store)
 /* At any moment, with all that was on its way torn or garbage; and one header spoilt besides. */
 Test(meta_mark, power_cut_puts_no_drive_behind)
 {
-	for (uint32_t seed = 1; seed < 60; seed++) {
+	for (uint32_t seed = 1; seed < test_runs(60); seed++) {
 		fills = 0;
 		rig_make(&r, seed, 2, DRIVE_BYTES, 4, true);
 		r.cut_garbles = seed % 2;

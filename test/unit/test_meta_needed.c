@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* Stores of two copies lose a second drive before the first one is gone: exactly if nothing depends
  * on it. */
+#include "test/lib/runs.h"
 #include "test/unit/meta_fold_store.h"
 #include "meta/engine/meta_log.h"
 
@@ -44,7 +45,7 @@ Test(meta_needed, second_drive_is_lost_before_the_first_is_gone)
 {
 	uint32_t losses = 0;
 
-	for (uint64_t seed = 1; seed <= 40; seed++) {
+	for (uint64_t seed = 1; seed <= test_runs(40); seed++) {
 		const uint32_t first = (uint32_t)(seed % 4), second = (first + 1) % 4;
 
 		store(seed, 4, seed % 2);
@@ -59,7 +60,7 @@ Test(meta_needed, second_drive_is_lost_before_the_first_is_gone)
 		}
 		rig_end(&r);
 	}
-	cr_assert_gt(losses, 20u);
+	cr_assert_gt(losses, 20 / test_step());
 }
 
 /* A drive fails at any moment after the first loss.  False: it is refused, and is brought back. */
@@ -103,7 +104,7 @@ Test(meta_needed, second_drive_is_lost_exactly_if_nothing_depends_on_it)
 {
 	uint32_t lost[2] = { 0 }, refused[2] = { 0 };
 
-	for (uint64_t seed = 1; seed <= 300; seed++) {
+	for (uint64_t seed = 1; seed <= test_runs(300); seed++) {
 		const uint32_t drives = 4 + (uint32_t)(seed % 3), first = (uint32_t)(seed % drives);
 		const uint32_t second = (first + 1 + (uint32_t)(seed / 7 % (drives - 1))) % drives;
 		const bool folds = seed % 4 > 1;
@@ -128,8 +129,10 @@ Test(meta_needed, second_drive_is_lost_exactly_if_nothing_depends_on_it)
 		r.never = 0;
 		rig_end(&r);
 	}
-	cr_assert(lost[0] > 20 && refused[0] > 10, "%u, %u", lost[0], refused[0]);
-	cr_assert(lost[1] > 20 && refused[1] > 10, "%u, %u", lost[1], refused[1]);
+	cr_assert(lost[0] > 20 / test_step() && refused[0] > 10 / test_step(), "%u, %u", lost[0],
+		  refused[0]);
+	cr_assert(lost[1] > 20 / test_step() && refused[1] > 10 / test_step(), "%u, %u", lost[1],
+		  refused[1]);
 }
 
 /* Returns the drives, by bits, with another zone of a fold that has lost one. */
@@ -166,7 +169,7 @@ Test(meta_needed, folds_and_the_log_can_do_without_one_drive)
 {
 	uint32_t folds = 0, log = 0;
 
-	for (uint64_t seed = 1; seed <= 12; seed++) {
+	for (uint64_t seed = 1; seed <= test_runs(12); seed++) {
 		folds_of(seed, RIG_DRIVES_MAX, 2, seed % 2);
 		put_bigs(BIG);
 		fold();
@@ -360,7 +363,7 @@ Test(meta_needed, roots_count_in_both_sets_while_one_is_written)
 {
 	uint32_t moves = 0;
 
-	for (uint64_t seed = 1; seed <= 30; seed++) {
+	for (uint64_t seed = 1; seed <= test_runs(30); seed++) {
 		const uint32_t added = store_and_an_empty_one(seed, 5);
 		const struct meta__boot *b = r.m->boot;
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 #include "test/lib/meta_random.h"
 #include "test/lib/meta_shell.h"
+#include "test/lib/runs.h"
 #include "test/unit/meta_tx_fake.h"
 
 #include <criterion/criterion.h>
@@ -137,7 +138,7 @@ Test(meta_op, who_comes_no_further_runs_alone_and_ends)
 {
 	uint32_t alone = 0;
 
-	for (uint64_t seed = 1; seed <= 40; seed++)
+	for (uint64_t seed = 1; seed <= test_runs(40); seed++)
 		alone += all_end(seed);
 	cr_assert_gt(alone, 0);
 }

@@ -4,6 +4,7 @@
  * old content.  No acknowledged change is lost, no wrong byte is read, and the store makes itself
  * whole again.
  */
+#include "test/lib/runs.h"
 #include "test/unit/meta_pair_store.h"
 
 TestSuite(meta_pair, .timeout = 300);
@@ -107,7 +108,7 @@ Test(meta_pair, power_cuts_while_pairs_are_opened)
 
 Test(meta_pair, drive_that_dies_while_it_serves_loses_nothing_and_leaves)
 {
-	for (uint64_t seed = 1; seed <= 60; seed++) {
+	for (uint64_t seed = 1; seed <= test_runs(60); seed++) {
 		const uint32_t drive = (uint32_t)seed % 4;
 
 		store(seed, 4, seed % 2);
@@ -146,7 +147,7 @@ Test(meta_pair, death_and_power_cuts_lose_nothing)
 {
 	uint32_t losses = 0;
 
-	for (uint64_t seed = 1; seed <= 200; seed++) {
+	for (uint64_t seed = 1; seed <= test_runs(200); seed++) {
 		const uint32_t drives = 3 + (uint32_t)(seed % 3), drive = (uint32_t)(seed % drives);
 		const enum after how = (enum after)(seed / 3 % AFTERS);
 
@@ -174,13 +175,13 @@ Test(meta_pair, death_and_power_cuts_lose_nothing)
 		is_whole();
 		rig_end(&r);
 	}
-	cr_assert(losses > 50, "%u", losses);
+	cr_assert(losses > 50 / test_step(), "%u", losses);
 }
 
 /* While what it had is being moved the power fails again and again, and changes go on. */
 Test(meta_pair, power_cuts_during_the_rebuild)
 {
-	for (uint64_t seed = 1; seed <= 40; seed++) {
+	for (uint64_t seed = 1; seed <= test_runs(40); seed++) {
 		const uint32_t drive = (uint32_t)(seed % 4);
 
 		store(seed, 4, true);
@@ -346,7 +347,7 @@ Test(meta_pair, drive_that_is_added_later_makes_it_whole)
 {
 	uint32_t added;
 
-	for (uint64_t seed = 1; seed <= 10; seed++) {
+	for (uint64_t seed = 1; seed <= test_runs(10); seed++) {
 		store(seed, 2, true);
 		put_some(80);
 		r.dead |= 1u;
@@ -375,7 +376,7 @@ Test(meta_pair, drive_that_is_added_later_makes_it_whole)
 /* The others had not been told when it left; a mount without it tells them. */
 Test(meta_pair, drive_that_comes_back_after_a_mount_without_it_is_not_believed)
 {
-	for (uint64_t seed = 1; seed <= 30; seed++) {
+	for (uint64_t seed = 1; seed <= test_runs(30); seed++) {
 		const uint32_t drive = (uint32_t)(seed % 3);
 
 		store(seed, 3, true);
@@ -401,7 +402,7 @@ Test(meta_pair, twin_of_an_earlier_life_is_not_read)
 {
 	const uint64_t bytes[] = { DRIVE_BYTES, DRIVE_BYTES, 3 * DRIVE_BYTES };
 
-	for (uint64_t seed = 1; seed <= 8; seed++) {
+	for (uint64_t seed = 1; seed <= test_runs(8); seed++) {
 		store_of(seed, 3, bytes, seed % 2);
 		put_some(1500);
 		rig_power_cut(&r);

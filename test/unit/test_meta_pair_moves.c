@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* Stores of two copies: what moves when a drive is lost or drained (roots, the log's limit), and
  * zones that had another pair before. */
+#include "test/lib/runs.h"
 #include "test/unit/meta_pair_store.h"
 #include "meta/meta_set.h"
 
@@ -73,7 +74,7 @@ static bool find_pair(uint32_t *first, uint32_t *twin, uint32_t *before)
  * Found by loss, seeds 45, 52 and 303. */
 Test(meta_pair_moves, zone_of_a_lost_drive_is_what_its_last_pair_says)
 {
-	for (uint32_t seed = 1; seed <= 8; seed++) {
+	for (uint32_t seed = 1; seed <= test_runs(8); seed++) {
 		uint32_t first, twin, before, lost, drive;
 
 		store(seed, 4, seed % 2);
@@ -98,7 +99,7 @@ Test(meta_pair_moves, drain_that_waited_for_a_lost_drive_goes_on_by_itself)
 {
 	uint32_t drains = 0;
 
-	for (uint64_t seed = 1; seed <= 40; seed++) {
+	for (uint64_t seed = 1; seed <= test_runs(40); seed++) {
 		store(seed, 5, seed % 2);
 		put_some(60);
 		cr_assert_eq(meta_drive_drain(r.m, 4), 0);
@@ -156,7 +157,7 @@ Test(meta_pair_moves, drive_that_fails_while_it_is_drained_is_lost_and_no_other)
 {
 	uint32_t losses = 0;
 
-	for (uint64_t seed = 1; seed <= 120; seed++) {
+	for (uint64_t seed = 1; seed <= test_runs(120); seed++) {
 		bool lost = false;
 
 		store(seed, 4, seed % 2);
@@ -359,7 +360,7 @@ static void another_is_lost(uint32_t drive, uint32_t other)
 
 Test(meta_pair_moves, cut_before_a_loss_is_recorded_leaves_two_copies)
 {
-	for (uint64_t seed = 1; seed <= 300; seed++) {
+	for (uint64_t seed = 1; seed <= test_runs(300); seed++) {
 		const uint32_t drive = (uint32_t)(seed % 3);
 
 		store(seed, 3, seed / 3 % 2);
@@ -378,7 +379,7 @@ Test(meta_pair_moves, cut_before_a_loss_is_recorded_leaves_two_copies)
 /* The loss is recorded when the change of the set that runs has ended. */
 Test(meta_pair_moves, checkpoint_is_cut_before_a_loss_is_recorded)
 {
-	for (uint64_t seed = 1; seed <= 120; seed++) {
+	for (uint64_t seed = 1; seed <= test_runs(120); seed++) {
 		const uint32_t drive = (uint32_t)(seed % 3);
 		uint32_t added;
 
@@ -527,7 +528,7 @@ Test(meta_pair_moves, second_loss_is_named_and_what_is_whole_is_read)
  * Found by loss, seed 4132. */
 Test(meta_pair_moves, zone_that_is_opened_while_a_drive_is_added_does_not_stay_alone)
 {
-	for (uint64_t seed = 1; seed <= 150; seed++) {
+	for (uint64_t seed = 1; seed <= test_runs(150); seed++) {
 		uint32_t added;
 
 		store(seed, 2, seed % 2);
@@ -575,7 +576,7 @@ static uint32_t spoiled(uint32_t drive)
 /* Collection moves what the second copies have. */
 Test(meta_pair_moves, blocks_with_a_bad_first_copy_are_moved)
 {
-	for (uint64_t seed = 1; seed <= 20; seed++) {
+	for (uint64_t seed = 1; seed <= test_runs(20); seed++) {
 		store(seed, 3, seed % 2);
 		put_some(120);
 		rig_idle(&r);
@@ -623,7 +624,7 @@ Test(meta_pair_moves, last_drive_that_was_left_is_not_lost_before_there_are_seco
 
 Test(meta_pair_moves, drive_with_the_only_copy_is_not_lost)
 {
-	for (uint64_t seed = 1; seed <= 12; seed++) {
+	for (uint64_t seed = 1; seed <= test_runs(12); seed++) {
 		uint32_t added;
 
 		store(seed, 2, true);
@@ -657,7 +658,7 @@ Test(meta_pair_moves, drive_with_the_only_copy_is_not_lost_at_a_mount)
 {
 	uint32_t refused = 0, only = 0;
 
-	for (uint64_t seed = 1; seed <= 40; seed++) {
+	for (uint64_t seed = 1; seed <= test_runs(40); seed++) {
 		bool has_only = false;
 
 		store(seed, 2, true);

@@ -5,6 +5,7 @@
  * or not at all; the check is clean.
  */
 #include "test/lib/meta_rig.h"
+#include "test/lib/runs.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -155,7 +156,7 @@ static uint64_t run(uint64_t seed, uint32_t rounds, bool kills, void (*lie)(stru
 
 Test(meta_power, store_is_what_was_acknowledged_after_every_cut)
 {
-	for (uint64_t seed = 1; seed <= 60; seed++)
+	for (uint64_t seed = 1; seed <= test_runs(60); seed++)
 		cr_assert_eq(run(seed, 10, false, NULL), 0, "seed %llu: %s",
 			     (unsigned long long)seed, model.first);
 }

@@ -6,6 +6,7 @@
 #include "meta/meta_protect.h"
 #include "meta/meta_rebuild.h"
 #include "meta/engine/meta_log.h"
+#include "test/lib/runs.h"
 #include "test/unit/meta_pair_store.h"
 
 TestSuite(meta_protect, .timeout = 300);
@@ -50,7 +51,7 @@ static void loses(uint32_t drive)
 
 Test(meta_protect, a_drive_may_be_lost_afterwards)
 {
-	for (uint64_t seed = 1; seed <= 24; seed++) {
+	for (uint64_t seed = 1; seed <= test_runs(24); seed++) {
 		of_one_copy(seed, 2 + (uint32_t)(seed % 3), seed % 2);
 		put_some(100);
 		cr_assert_eq(rig_statfs(&r).copies, 1);
@@ -75,7 +76,7 @@ Test(meta_protect, power_cuts_lose_nothing)
 {
 	uint32_t ended = 0;
 
-	for (uint64_t seed = 1; seed <= 60; seed++) {
+	for (uint64_t seed = 1; seed <= test_runs(60); seed++) {
 		bool asked = false;
 
 		of_one_copy(seed, 2 + (uint32_t)(seed % 3), true);
@@ -110,7 +111,7 @@ Test(meta_protect, power_cuts_lose_nothing)
 /* While it converts: the drive that dies has the only copy of much. */
 Test(meta_protect, no_drive_is_lost_before_it_has_two_copies)
 {
-	for (uint64_t seed = 1; seed <= 20; seed++) {
+	for (uint64_t seed = 1; seed <= test_runs(20); seed++) {
 		const uint32_t drive = (uint32_t)(seed % 3);
 
 		of_one_copy(seed, 3, seed % 2);
@@ -436,7 +437,7 @@ Test(meta_protect, store_whose_roots_cannot_move_is_refused)
 /* As full as meta_protect() takes it: the room that supplies keep ahead must not be missing. */
 Test(meta_protect, drives_of_different_sizes_that_are_nearly_full)
 {
-	for (uint64_t seed = 1; seed <= 9; seed += 2) {
+	for (uint64_t seed = 1; seed <= test_runs(9); seed += 2) {
 		const uint64_t bytes[] = { (6 + seed % 4) << 20, 24u << 20,
 					   (6 + seed % 5 * 3) << 20 };
 		uint32_t files = 0, gone = 0;

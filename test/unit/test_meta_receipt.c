@@ -4,6 +4,7 @@
  * made exactly if its receipt says so, and the newest of each slot is known.
  */
 #include "test/lib/meta_rig.h"
+#include "test/lib/runs.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -166,14 +167,14 @@ static void crash(struct rand_state *rand, bool cut)
 
 Test(meta_receipt, a_change_was_made_exactly_if_its_receipt_says_so)
 {
-	for (uint64_t seed = 1; seed <= 12; seed++) {
+	for (uint64_t seed = 1; seed <= test_runs(12); seed++) {
 		struct rand_state rand;
 
 		rand_seed(&rand, seed);
 		memset(model, 0, sizeof(model));
 		store(seed);
 		r.cut_garbles = seed % 2;
-		for (uint32_t round = 0; round < 12; round++) {
+		for (uint32_t round = 0; round < test_runs(12); round++) {
 			uint64_t works = rand_below(&rand, 150);
 			bool cut = false;
 
@@ -461,7 +462,7 @@ Test(meta_receipt, a_mount_that_is_cut_off_loses_none)
 	store(5);
 	make(id_of(BASE, 9, 77));
 	cr_assert_eq(rig_stop(&r), 0);
-	for (uint32_t round = 0; round < 800; round++) {
+	for (uint32_t round = 0; round < test_runs(800); round++) {
 		r.lifo = round / 40 % 4 == 0;
 		r.cut_spoils = round / 40 % 3;
 		r.cut_at = r.writes + 1 + round % 40;

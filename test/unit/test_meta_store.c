@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* The whole store, from format to mount, its operations' plans on the real tree. */
 #include "test/lib/meta_rig.h"
+#include "test/lib/runs.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -107,7 +108,7 @@ Test(meta_store, has_after_a_power_cut_all_that_was_acknowledged)
 	rig_make(&r, 3, 2, 64u << 20, 4, true);
 	cr_assert_eq(rig_format(&r), 0);
 	make_dirs();
-	for (uint32_t round = 0; round < 30; round++) {
+	for (uint32_t round = 0; round < test_runs(30); round++) {
 		uint32_t i = 0;
 
 		r.cut_at = r.writes + 1 + rand_below(&r.rand, 400);

@@ -4,6 +4,7 @@
  * read, drives are few, the power fails, or one drive or two are lost.
  */
 #define STORE_COPIES 3u
+#include "test/lib/runs.h"
 #include "test/unit/meta_pair_store.h"
 
 #define NAMES 16000u /* take more pages than the cache has */
@@ -108,7 +109,7 @@ static void spoil_heads(const uint64_t at[2])
 /* Those of any two may be damaged, or of all but one on drives that are missing. */
 Test(meta_three, each_header_alone_says_the_group)
 {
-	for (uint32_t seed = 1; seed <= 48; seed++) {
+	for (uint32_t seed = 1; seed <= test_runs(48); seed++) {
 		const uint32_t spoilt = 1 + seed % 6;
 		uint32_t zone[3], other[META__TWINS_MAX];
 		uint64_t at[3][2];
@@ -158,7 +159,7 @@ Test(meta_three, power_cuts_while_groups_are_opened)
 
 Test(meta_three, drives_that_die_one_after_the_other_lose_nothing)
 {
-	for (uint64_t seed = 1; seed <= 30; seed++) {
+	for (uint64_t seed = 1; seed <= test_runs(30); seed++) {
 		const uint32_t ndrives = 4 + (uint32_t)(seed % 2);
 		const uint32_t one = (uint32_t)(seed % ndrives),
 			       two = (one + 1 + (uint32_t)(seed % 3)) % ndrives;
@@ -232,7 +233,7 @@ Test(meta_three, groups_are_as_wide_as_there_are_drives)
 /* A store that went on with one drive of three, and then gets two more. */
 Test(meta_three, drives_that_are_added_later_make_it_whole)
 {
-	for (uint64_t seed = 1; seed <= 10; seed++) {
+	for (uint64_t seed = 1; seed <= test_runs(10); seed++) {
 		store(seed, 3, seed % 2);
 		put_some(60);
 		lose_drive((uint32_t)(seed % 3));
@@ -275,7 +276,7 @@ Test(meta_three, twin_of_an_earlier_life_is_not_read)
 {
 	const uint64_t bytes[] = { DRIVE_BYTES, DRIVE_BYTES, DRIVE_BYTES, 2 * DRIVE_BYTES };
 
-	for (uint64_t seed = 1; seed <= 8; seed++) {
+	for (uint64_t seed = 1; seed <= test_runs(8); seed++) {
 		store_of(seed, 4, bytes, seed % 2);
 		put_some(1500);
 		rig_power_cut(&r);
@@ -398,7 +399,7 @@ Test(meta_three, drives_with_all_copies_are_not_lost_at_a_mount)
 {
 	uint32_t refused = 0, only = 0;
 
-	for (uint64_t seed = 1; seed <= 40; seed++) {
+	for (uint64_t seed = 1; seed <= test_runs(40); seed++) {
 		bool has_only = false;
 
 		store(seed, 3, true);
@@ -456,7 +457,7 @@ static void spoil(uint32_t drive)
 /* Reads, a mount, and collection use the one that is whole of three. */
 Test(meta_three, blocks_of_which_two_copies_are_bad_are_read_and_moved)
 {
-	for (uint64_t seed = 1; seed <= 24; seed++) {
+	for (uint64_t seed = 1; seed <= test_runs(24); seed++) {
 		const uint32_t one = (uint32_t)(seed % 4),
 			       two = (one + 1 + (uint32_t)(seed % 3)) % 4;
 
@@ -537,7 +538,7 @@ Test(meta_three, pages_of_which_two_copies_are_bad_are_read)
 /* ... and one on a drive that is lost. */
 Test(meta_three, blocks_with_a_bad_copy_survive_a_loss)
 {
-	for (uint64_t seed = 1; seed <= 24; seed++) {
+	for (uint64_t seed = 1; seed <= test_runs(24); seed++) {
 		const uint32_t one = (uint32_t)(seed % 4),
 			       two = (one + 1 + (uint32_t)(seed % 3)) % 4;
 

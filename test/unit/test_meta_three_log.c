@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* The log of a store of three copies: each block on three drives, any of which is enough. */
+#include "test/lib/runs.h"
 #include "test/unit/meta_three_store.h"
 #include "meta/engine/meta_log.h"
 
@@ -340,6 +341,6 @@ static void two_fail(uint64_t seed, uint32_t ndrives, bool at_once)
 
 Test(meta_three_log, two_drives_and_the_power_fail_and_nothing_is_lost)
 {
-	for (uint64_t seed = 1; seed <= 120; seed++)
+	for (uint64_t seed = 1; seed <= test_runs(120); seed++)
 		two_fail(seed, 3 + (uint32_t)(seed % 3), seed / 3 % 2);
 }

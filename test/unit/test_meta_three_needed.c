@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* Stores of three copies lose two drives at any time, and a third one before the first two are
  * gone: exactly if nothing depends on it. */
+#include "test/lib/runs.h"
 #include "test/unit/meta_three_store.h"
 
 TestSuite(meta_three_needed, .timeout = 120);
@@ -98,7 +99,7 @@ Test(meta_three_needed, third_drive_is_lost_exactly_if_nothing_depends_on_it)
 {
 	uint32_t lost = 0, refused = 0;
 
-	for (uint64_t seed = 1; seed <= 150; seed++) {
+	for (uint64_t seed = 1; seed <= test_runs(150); seed++) {
 		const uint32_t ndrives = 5 + (uint32_t)(seed % 2);
 		const uint32_t drive[3] = { (uint32_t)(seed % ndrives),
 					    (uint32_t)((seed + 1) % ndrives),
@@ -122,5 +123,5 @@ Test(meta_three_needed, third_drive_is_lost_exactly_if_nothing_depends_on_it)
 		r.never = 0;
 		rig_end(&r);
 	}
-	cr_assert(lost > 10 && refused > 10, "%u, %u", lost, refused);
+	cr_assert(lost > 10 / test_step() && refused > 10 / test_step(), "%u, %u", lost, refused);
 }

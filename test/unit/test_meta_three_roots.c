@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* Roots of a store of three copies: on three drives, of which any two may be missing. */
+#include "test/lib/runs.h"
 #include "test/unit/meta_three_store.h"
 
 TestSuite(meta_three_roots, .timeout = 120);
@@ -73,7 +74,7 @@ static bool are_on(uint32_t drives)
 /* One root area is a part of a zone, or takes several: then their drives differ. */
 Test(meta_three_roots, roots_of_two_lost_drives_move)
 {
-	for (uint64_t seed = 1; seed <= 24; seed++) {
+	for (uint64_t seed = 1; seed <= test_runs(24); seed++) {
 		const uint32_t a = (uint32_t)(seed % 3), b = (uint32_t)((seed / 3 + 1 + a) % 4);
 		uint32_t steps = 0;
 
@@ -216,7 +217,7 @@ Test(meta_three_roots, checkpoint_is_cut_anywhere_and_any_one_copy_of_the_roots_
 /* Two are lost at once, and the power fails while their roots move. */
 Test(meta_three_roots, power_fails_while_roots_of_two_lost_drives_move)
 {
-	for (uint64_t seed = 1; seed <= 60; seed++) {
+	for (uint64_t seed = 1; seed <= test_runs(60); seed++) {
 		three(seed, 5, seed % 2 ? 4 : 32, seed % 4 > 1);
 		put_some(30);
 		r.cut_at = r.writes + 1 + rand_below(&r.rand, 120);

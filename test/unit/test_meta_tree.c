@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
+#include "test/lib/runs.h"
 #include "test/unit/meta_double.h"
 
 #define FRAMES 64u /* 1 MiB: far less than the tree */
@@ -121,7 +122,7 @@ Test(meta_tree, grows_again_where_its_first_leaves_were)
 	uint32_t len;
 
 	d_start(FRAMES, 7);
-	for (uint32_t round = 0; round < 40; round++) {
+	for (uint32_t round = 0; round < test_runs(40); round++) {
 		for (uint32_t i = 0; i < n; i++)
 			cr_assert_eq(d_put(0, number(i), value, sizeof(value)), 0);
 		for (uint32_t i = 0; i < n / 3; i++)
@@ -294,7 +295,7 @@ Test(meta_tree, survives_cuts_by_roots_and_log, .timeout = 120)
 
 	d_start(FRAMES, 6);
 	d.log_keep = true;
-	for (uint32_t round = 0; round < 40; round++) {
+	for (uint32_t round = 0; round < test_runs(40); round++) {
 		uint32_t n = 200 + (uint32_t)rand_below(&d.rand, 400), served;
 
 		for (uint32_t i = 0; i < n; i++) {
