@@ -117,8 +117,8 @@ static wk_cold void add_copies(struct app_op *op, uint64_t baddr, uint32_t nbloc
 	ASSERT(meta_twins_blocks(op->core->twins) > 0 && count > 0);
 	if (count == 1)
 		bits = copies & 1;
-	else if (copies == 1 && !bits) /* so that there is one to wait for (2) */
-		bits = takes ? takes & -takes : 2;
+	else if (copies & 1 && !bits) /* so that there is one to wait for (2) */
+		bits = takes ? takes & -takes : 1;
 	for (; bits; bits &= bits - 1)
 		add_io(op, NVME_WRITE, place[__builtin_ctz(bits)], nblocks, iova)->copies =
 			(uint8_t)max_u32(1, (uint32_t)__builtin_popcount(takes));

@@ -100,7 +100,7 @@ bool app_sum_can(const struct app_core *core, uint64_t baddr, uint32_t doubts)
 {
 	struct meta_fold_term term[META_FOLD_MAX];
 
-	ASSERT(core->twins && doubts < META_FOLD_ZONES);
+	ASSERT(core->twins && doubts <= META_FOLD_ZONES);
 	return terms_of(core, baddr, doubted(core, baddr, doubts), term) > 0;
 }
 

@@ -241,6 +241,52 @@ Test(app_copies, wrong_blocks_are_read_from_the_second_and_then_the_third_copy)
 	cr_assert_eq(suspects, COPIES - 1);
 }
 
+/* The first copy cannot be read as a whole, and the others have other bytes in the second block. */
+Test(app_copies, run_that_was_turned_finds_the_block_in_its_own_place)
+{
+	tell_sums();
+	begin(NVME_READ, 3, 2);
+	answer(-EIO);
+	land(0, 0);
+	memset(landing + BLOCK_SIZE, 'w', BLOCK_SIZE);
+	answer(0);
+	for (uint32_t d = 1; d < COPIES; d++) {
+		cr_assert(app_mend_read(&op, 0));
+		expect(NVME_READ, copy(d, 4));
+		answer(0);
+	}
+	cr_assert(app_mend_read(&op, 0));
+	expect(NVME_READ, copy(0, 4));
+	land(0, 0);
+	answer(0);
+	cr_assert_not(app_mend_read(&op, 0));
+	cr_assert_eq(op.io_status, 0);
+}
+
+Test(app_copies, only_wrong_blocks_are_asked_for_elsewhere)
+{
+	tell_sums();
+	begin(NVME_READ, 3, 2);
+	land(0, 0);
+	answer(0);
+	cr_assert_not(app_mend_read(&op, 0));
+	cr_assert_eq(op.mends, 0, "nothing was wrong, but %u rounds were looked through", op.mends);
+}
+
+/* The drive may still write there. */
+Test(app_copies, nothing_is_read_into_memory_that_a_drive_may_write)
+{
+	const struct app_old_block old = { .at = landing };
+
+	begin(NVME_READ, 3, 1);
+	out[0]->nvme.quarantined = true;
+	answer(-EIO);
+	cr_assert_eq(outs, 0);
+	cr_assert_not(app_mend_block(&op, &old));
+	cr_assert_eq(outs, 0);
+	cr_assert_eq(op.io_status, -EIO);
+}
+
 Test(app_copies, right_copy_ends_the_rounds)
 {
 	tell_sums();
@@ -325,6 +371,18 @@ Test(app_copies, last_drive_fails_a_write_alone)
 	answer(-EIO);
 	cr_assert_eq(op.io_status, -EIO);
 	cr_assert_eq(op.drives_failed, 0);
+}
+
+/* The store never lets it come to that: then the operation fails, and does not wait for ever. */
+Test(app_copies, write_that_no_drive_takes_ends)
+{
+	for (uint32_t d = 0; d < COPIES; d++)
+		lose(d);
+	begin(NVME_WRITE, 5, 3);
+	cr_assert_eq(outs, 1);
+	answer(-EIO);
+	cr_assert_eq(op.io_status, -EIO);
+	cr_assert_eq(runs_of_op, 1);
 }
 
 Test(app_copies, many_runs_are_written_copy_by_copy)
