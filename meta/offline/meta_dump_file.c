@@ -3,6 +3,7 @@
 #include "meta/offline/meta_raw_internal.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 static const struct meta__column record_columns[] = { META__RECORD_COLUMNS, { NULL, 0 } };
@@ -12,7 +13,7 @@ static const struct meta__column block_columns[] = {
 	{ "is", -8 },   { "state", -1 },  { NULL, 0 },
 };
 
-/* ... in a store of two copies. */
+/* ... in a store of several copies: of a third one the state is said only. */
 static const struct meta__column pair_columns[] = {
 	{ "block", 8 },  { "place", -10 },  { "checksum", -8 }, { "is", -8 },
 	{ "twin", -10 }, { "twin_is", -8 }, { "state", -1 },    { NULL, 0 },
@@ -41,27 +42,75 @@ static int records(struct meta_raw *r, const struct meta_handle *h, struct meta_
 	return lost ? -EUCLEAN : err;
 }
 
-/* Returns what is wrong with a copy, NULL: nothing; and shows its checksum. */
-static const char *copy_cells(struct meta_raw *r, uint64_t at, uint32_t crc, struct meta__table *t)
+/* Returns what is wrong with a copy, NULL: nothing; *is: its checksum. */
+static const char *copy_why(struct meta_raw *r, uint64_t at, uint32_t crc, uint32_t *is)
 {
 	uint8_t bytes[META__BLOCK];
 	const int err = at ? meta__raw_read(r, at, 1, bytes) : -ENOENT;
-	const uint32_t is = err ? 0 : crc32c(bytes, sizeof(bytes));
+
+	ASSERT(r->m.copies <= META__RAW_COPIES);
+	*is = err ? 0 : crc32c(bytes, sizeof(bytes));
+	if (err == -ENODEV)
+		return "its drive is missing";
+	return err ? "it cannot be read" : *is != crc ? "it does not match its checksum" : NULL;
+}
+
+/* The same, and shows its checksum. */
+static const char *copy_cells(struct meta_raw *r, uint64_t at, uint32_t crc, struct meta__table *t)
+{
+	uint32_t is;
+	const char *why = copy_why(r, at, crc, &is);
 
 	ASSERT(t->at > 0);
 	meta__cell_text(t, "%08x", is);
-	if (err == -ENODEV)
-		return "its drive is missing";
-	return err ? "it cannot be read" : is != crc ? "it does not match its checksum" : NULL;
+	return why;
+}
+
+/* Shows the state of a block with twins: what is wrong with which copy.  Returns -EUCLEAN if
+ * anything is. */
+static int twins_state(struct meta_raw *r, uint64_t twin, uint32_t crc, const char *why,
+		       const char *twin_why, struct meta__table *t)
+{
+	const uint64_t other = meta__raw_twin(r, twin);
+	uint32_t is;
+	const char *const whose[] = { "", "its twin: ", "its other twin: " };
+	const char *const wrong[] = { why, twin_why, other ? copy_why(r, other, crc, &is) : NULL };
+	char text[256];
+	size_t len = 0;
+
+	ASSERT(twin != other);
+	for (uint32_t i = 0; i < ARRAY_LEN(wrong); i++)
+		if (wrong[i])
+			len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%s%s",
+						len ? "; " : "", whose[i], wrong[i]);
+	ASSERT(len < sizeof(text));
+	meta__cell_text(t, "%s", len ? text : "whole");
+	return len ? -EUCLEAN : 0;
+}
+
+/* Shows the state of a block without a twin. */
+static int lone_state(struct meta_raw *r, uint64_t baddr, const char *why, struct meta__table *t)
+{
+	const uint32_t zone = meta__geo_zone_of(&r->geo, baddr);
+	const uint32_t parity = zone == META__ZONE_NONE ? zone : meta__raw_parity(r, zone);
+
+	ASSERT(baddr);
+	if (r->m.copies > 1 && parity != META__ZONE_NONE)
+		meta__cell_text(t, "%s%sits parity is in zone %u", why ? why : "whole",
+				why ? "; " : ", ", parity);
+	else if (!why && r->m.copies > 1)
+		meta__cell_text(t, "whole, and has no twin");
+	else
+		meta__cell_text(t, "%s", why ? why : "whole");
+	return why ? -EUCLEAN : 0;
 }
 
 static int block_row(struct meta_raw *r, uint64_t block, uint64_t baddr, uint32_t crc,
 		     struct meta__table *t)
 {
 	const uint64_t twin = meta__raw_twin(r, baddr);
-	const uint32_t zone = meta__geo_zone_of(&r->geo, baddr);
-	const uint32_t parity = zone == META__ZONE_NONE ? zone : meta__raw_parity(r, zone);
 	const char *why, *twin_why = NULL;
+	int err;
 
 	ASSERT(baddr);
 	meta__cell(t, block);
@@ -74,18 +123,9 @@ static int block_row(struct meta_raw *r, uint64_t block, uint64_t baddr, uint32_
 		meta__cell_text(t, "%s", "-");
 	if (r->m.copies > 1)
 		twin_why = copy_cells(r, twin, crc, t);
-	if (r->m.copies > 1 && !twin && parity != META__ZONE_NONE)
-		meta__cell_text(t, "%s%sits parity is in zone %u", why ? why : "whole",
-				why ? "; " : ", ", parity);
-	else if (!why && r->m.copies > 1 && !twin)
-		meta__cell_text(t, "whole, and has no twin");
-	else if (twin_why && twin)
-		meta__cell_text(t, "%s%s%s", why ? why : "",
-				why ? "; its twin: " : "its twin: ", twin_why);
-	else
-		meta__cell_text(t, "%s", why ? why : "whole");
+	err = twin ? twins_state(r, twin, crc, why, twin_why, t) : lone_state(r, baddr, why, t);
 	ASSERT(t->at == 0);
-	return why || (twin && twin_why) ? -EUCLEAN : 0;
+	return err;
 }
 
 static int extent_rows(struct meta_raw *r, uint64_t first, const struct meta__extent *x,

@@ -6,6 +6,7 @@
 #include "test/lib/raw_files.h"
 
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,6 +74,27 @@ static uint32_t spoil_but(uint32_t whole)
 	}
 	meta_raw_close(raw);
 	return count;
+}
+
+/* All copies after copy number `right` of the blocks of files. */
+static void spoil_data_after(uint32_t right)
+{
+	struct meta_raw *raw = raw_files_open(&s);
+
+	for (uint32_t i = 0; i < raw->geo.nzones; i++) {
+		const uint64_t first = meta__geo_zone_baddr(&raw->geo, i);
+
+		if (!raw->zone[i].pair || meta__raw_zone(raw, i)->kind != META__ZONE_DATA)
+			continue;
+		for (uint32_t k = 1; k < raw->geo.zone_end; k++) {
+			uint64_t at = first + k;
+
+			for (uint32_t n = 0; n < COPIES; n++, at = meta__raw_twin(raw, at))
+				if (n > right)
+					spoil(at);
+		}
+	}
+	meta_raw_close(raw);
 }
 
 static void spoil_roots(void)
@@ -244,4 +266,22 @@ Test(meta_raw_three, dump_names_both_other_zones_and_three_roots)
 	cr_assert_eq(err, 0);
 	cr_assert(strstr(text, "\"copy\":2"), "%s", text);
 	free(text);
+}
+
+/* The third copies are wrong, and then the second ones, too. */
+Test(meta_raw_three, dump_of_a_file_names_each_copy_that_is_wrong)
+{
+	for (uint32_t right = 2; right-- > 0;) {
+		char *text;
+		int err;
+
+		if (right)
+			filled(true);
+		spoil_data_after(right);
+		text = raw_mem_dump(&s.mem, "file", "/file 7", false, &err);
+		cr_assert_eq(err, -EUCLEAN, "%s", text);
+		cr_assert_eq(strstr(text, "its twin: ") != NULL, right == 0, "%s", text);
+		cr_assert(strstr(text, "its other twin: it does not match"), "%s", text);
+		free(text);
+	}
 }
