@@ -167,44 +167,63 @@ static bool others_there(const struct app_conf *conf, uint32_t at)
 	return false;
 }
 
-void app_missing_way_out(const struct app_missing *missing, const struct app_conf *conf,
-			 uint32_t at, char *why)
+/* Appends what the operator can do. */
+__attribute__((format(printf, 2, 3))) static void add_why(char *why, const char *fmt, ...)
 {
 	const size_t used = strlen(why);
+	va_list args;
 
 	ASSERT(used < APP_CONF_WHY);
-	if (missing->left_outs)
-		(void)snprintf(why + used, APP_CONF_WHY - used,
-			       "; another drive is missing as well, and allow_missing lets one be");
-	else if (!*missing->allow && at < conf->ndrives && others_there(conf, at))
-		(void)snprintf(why + used, APP_CONF_WHY - used,
-			       "; if it is lost: allow_missing = %s serves the files on the other "
-			       "drives, read only; wekactl check --salvage DIR copies them",
-			       conf->drive[at]);
+	va_start(args, fmt);
+	(void)vsnprintf(why + used, APP_CONF_WHY - used, fmt, args);
+	va_end(args);
+}
+
+static void way_out_of_one(char *why, const char *drive)
+{
+	add_why(why,
+		"; if it is lost: allow_missing = %s serves the files on the other drives, read "
+		"only; wekactl check --salvage DIR copies them",
+		drive);
 }
 
 bool app_missing_puts_off(struct app_missing *missing, struct app_conf *conf, uint32_t at, int err,
 			  char *why)
 {
+	const bool told = *missing->allow != '\0', others = !told && others_there(conf, at);
+	const uint32_t i = missing->put_offs;
+
 	ASSERT(err < 0 && at < conf->ndrives);
-	app_missing_way_out(missing, conf, at, why);
-	if (missing->put_offs == META_DRIVES_MAX || conf->ndrives == 1 || *missing->allow)
-		return false;
-	missing->put_off[missing->put_offs].err = err;
-	app_drive_name(conf->drive[at], missing->put_off[missing->put_offs].name);
-	memcpy(missing->put_off[missing->put_offs++].why, why, APP_CONF_WHY);
-	conf->ndrives--;
-	memmove(conf->drive[at], conf->drive[at + 1],
-		(conf->ndrives - at) * sizeof(conf->drive[0]));
-	return true;
+	if (missing->left_outs > 1)
+		add_why(why, "; %u others are missing as well, and allow_missing permits only %u",
+			missing->left_outs, missing->left_outs);
+	else if (missing->left_outs)
+		add_why(why, "; another drive is missing as well, and allow_missing permits only "
+			     "one");
+	if (i < META_DRIVES_MAX && conf->ndrives > 1 && !told) {
+		missing->put_off[i].err = err;
+		missing->put_off[i].others = others;
+		memcpy(missing->put_off[i].drive, conf->drive[at], sizeof(conf->drive[at]));
+		memcpy(missing->put_off[i].why, why, APP_CONF_WHY);
+		missing->put_offs++;
+		conf->ndrives--;
+		memmove(conf->drive[at], conf->drive[at + 1],
+			(conf->ndrives - at) * sizeof(conf->drive[0]));
+		return true;
+	}
+	if (others)
+		way_out_of_one(why, conf->drive[at]);
+	return false;
 }
 
 /* The store has given up the drive of this name, and has no other one of it. */
-static bool is_given_up(const struct meta_set *set, const char *name)
+static bool is_given_up(const struct meta_set *set, const char *drive)
 {
+	char name[META_DRIVE_NAME];
 	bool given_up = false;
 
 	ASSERT(!set || set->ndrives <= META_DRIVES_MAX);
+	app_drive_name(drive, name);
 	for (uint32_t d = 0; set && d < set->ndrives; d++) {
 		if (strcmp(set->name[d], name) != 0)
 			continue;
@@ -218,10 +237,10 @@ static bool is_given_up(const struct meta_set *set, const char *name)
 void app_missing_count(struct app_missing *missing, const struct meta_set *set)
 {
 	ASSERT(missing->put_offs <= META_DRIVES_MAX);
-	missing->copies = set ? set->copies : 1;
+	missing->copies = set ? max_u32(set->copies, 1) : 1;
 	missing->needed = 0;
 	for (uint32_t i = missing->put_offs; i-- > 0;) {
-		if (is_given_up(set, missing->put_off[i].name))
+		if (is_given_up(set, missing->put_off[i].drive))
 			continue;
 		missing->needed++;
 		missing->first = i;
@@ -230,10 +249,19 @@ void app_missing_count(struct app_missing *missing, const struct meta_set *set)
 
 int app_missing_put_off(const struct app_missing *missing, int err, char *why)
 {
+	const uint32_t count = missing->copies ? missing->needed : missing->put_offs;
+
 	ASSERT(missing->needed <= missing->put_offs && err <= 0);
 	if (missing->put_offs == 0 || (missing->copies > 0 && missing->needed == 0) ||
 	    (err == 0 && missing->needed < missing->copies))
 		return err;
 	memcpy(why, missing->put_off[missing->first].why, APP_CONF_WHY);
+	if (count > 1)
+		add_why(why,
+			"; %u drives are missing: wekactl check --salvage DIR copies what is on "
+			"the others",
+			count);
+	else if (missing->copies < 2 && missing->put_off[missing->first].others)
+		way_out_of_one(why, missing->put_off[missing->first].drive);
 	return missing->put_off[missing->first].err;
 }

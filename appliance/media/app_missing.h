@@ -19,10 +19,11 @@ struct app_missing {
 	uint64_t nblocks;
 	char name[META_DRIVE_NAME]; /* as the store keeps it; "": it has none */
 	uint32_t left_outs;         /* drives of the configuration that could not be opened */
-	uint32_t copies;            /* of each block in the store: it serves without one less */
-	struct {                    /* drives of the configuration that could not be opened */
+	uint32_t copies; /* of each block in the store, which serves without one less; 0: unknown */
+	struct {         /* drives of the configuration that could not be opened */
 		int err;
-		char name[META_DRIVE_NAME];
+		bool others;                   /* another one of the configuration is there */
+		char drive[APP_CONF_TEXT_MAX]; /* as configured */
 		char why[APP_CONF_WHY];
 	} put_off[META_DRIVES_MAX];
 	uint32_t put_offs;
@@ -58,9 +59,5 @@ void app_missing_count(struct app_missing *missing, const struct meta_set *set);
 /* When the others have been looked at, with this result: returns it, or why the store does need the
  * drive that could not be opened. */
 must_check int app_missing_put_off(const struct app_missing *missing, int err, char *why);
-
-/* The same at the end of a failed start: adds to `why` what the operator can do. */
-void app_missing_way_out(const struct app_missing *missing, const struct app_conf *conf,
-			 uint32_t at, char *why);
 
 #endif

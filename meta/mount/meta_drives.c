@@ -249,39 +249,6 @@ static void leave_out(struct meta__super *s, const struct meta__super *old)
 	memset(s->drive_name[d], 0, sizeof(s->drive_name[d]));
 }
 
-/* Adds the others that are not there: ", drive 3 too", ", drive 1 is lost". */
-static void name_others(const struct meta *m, const struct meta__super *s, uint32_t but, char *out,
-			size_t size)
-{
-	size_t used = 0;
-
-	ASSERT(size > 0);
-	out[0] = '\0';
-	for (uint32_t d = 0; d < s->ndrives && used < size; d++) {
-		const bool lost = s->drive_state[d] == DRIVE_LOST;
-
-		if (d == but || s->drive_state[d] == DRIVE_GONE ||
-		    (!lost && meta__drives_given(m, d)))
-			continue;
-		used += (size_t)snprintf(out + used, size - used, ", drive %u %s", d,
-					 lost ? "is lost" : "too");
-	}
-}
-
-static int is_missing(struct meta *m, const struct meta__super *s, uint32_t given, uint32_t d)
-{
-	char others[64];
-
-	ASSERT(d < s->ndrives);
-	name_others(m, s, d, others, sizeof(others));
-	return meta__boot_fail(m, -ENODEV,
-			       "the store has %u drives, %u are given: drive %u%s%s is missing%s; "
-			       "allow_missing = %u serves what does not lie there, wekactl check "
-			       "--salvage DIR saves it",
-			       s->ndrives, given, d, *s->drive_name[d] ? ", " : "",
-			       s->drive_name[d], others, d);
-}
-
 /* Checks that the drive may be left out: it is in the set, and holds something. */
 static int may_miss(struct meta *m, const struct meta__super *s)
 {
@@ -324,7 +291,7 @@ static void lose_missing(struct meta *m, struct meta__super *s, uint32_t drive)
 	s->drive_state[drive] = DRIVE_LOST;
 	meta__boot_note(m,
 			"drive %u%s%s is missing: it counts as lost, and its blocks are read from "
-			"their second copies",
+			"other drives",
 			drive, *s->drive_name[drive] ? ", " : "", s->drive_name[drive]);
 }
 
@@ -372,6 +339,67 @@ static void leave_lost(struct meta *m, uint32_t drive)
 	};
 	m->dead |= 1ull << drive;
 	meta__twins_without(m, drive);
+}
+
+/* Adds the others that are not there: ", drive 3 too", ", drive 1 is lost". */
+static void name_others(const struct meta *m, const struct meta__super *s, uint32_t but, char *out,
+			size_t size)
+{
+	size_t used = 0;
+
+	ASSERT(size > 0);
+	out[0] = '\0';
+	for (uint32_t d = 0; d < s->ndrives && used < size; d++) {
+		const bool lost = s->drive_state[d] == DRIVE_LOST;
+
+		if (d == but || s->drive_state[d] == DRIVE_GONE ||
+		    (!lost && meta__drives_given(m, d)))
+			continue;
+		used += (size_t)snprintf(out + used, size - used, ", drive %u %s", d,
+					 lost ? "is lost" : "too");
+	}
+}
+
+/* What helps if these drives, by bits, are not found: do_without() says when allow_missing does. */
+static void name_way_out(const struct meta__super *s, uint64_t absent, char *out, size_t size)
+{
+	const uint32_t count = (uint32_t)__builtin_popcountll(absent), sure = copies_sure(s);
+	uint32_t lost = 0;
+	int used;
+
+	for (uint32_t d = 0; d < s->ndrives; d++)
+		lost += s->drive_state[d] == DRIVE_LOST;
+	ASSERT(absent && size > 0);
+	out[0] = '\0';
+	if (lost + count > max_u32(sure - 1, 1))
+		return;
+	used = snprintf(out, size, "allow_missing = ");
+	for (uint64_t left = absent; left && (size_t)used < size; left &= left - 1)
+		used += snprintf(out + used, size - (size_t)used, "%u%s",
+				 (uint32_t)__builtin_ctzll(left), left & (left - 1) ? "," : "");
+	if ((size_t)used < size)
+		(void)snprintf(out + used, size - (size_t)used, "%s",
+			       sure == 1   ? " serves what does not lie there, "
+			       : count > 1 ? " starts if they have not gone on without the others, "
+					   : " starts if it has not gone on without the others, ");
+}
+
+static int is_missing(struct meta *m, const struct meta__super *s, uint32_t given, uint32_t d)
+{
+	char others[64], out[96];
+	uint64_t absent = 0;
+
+	ASSERT(d < s->ndrives);
+	for (uint32_t i = 0; i < s->ndrives; i++)
+		absent |= (uint64_t)(s->drive_state[i] < DRIVE_GONE && !meta__drives_given(m, i))
+			  << i;
+	name_others(m, s, d, others, sizeof(others));
+	name_way_out(s, absent, out, sizeof(out));
+	return meta__boot_fail(m, -ENODEV,
+			       "the store has %u drives, %u are given: drive %u%s%s is missing%s; "
+			       "%swekactl check --salvage DIR saves what can be read",
+			       s->ndrives, given, d, *s->drive_name[d] ? ", " : "",
+			       s->drive_name[d], others, out);
 }
 
 static int all_given(struct meta *m, const struct meta__super *s)

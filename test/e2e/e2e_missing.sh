@@ -43,7 +43,7 @@ with d1 "no drive at all" "weka.conf:[0-9]*: allow_missing: allowed are a drive'
 mv "$DIR/d1" "$DIR/away"
 with 0 "another is missing" "drive 0 is present; the missing one is drive 1, .*d1"
 mv "$DIR/d3" "$DIR/away.3"
-with 1 "a second one is missing" "d3.*: there is no such file; another drive is missing as well, and allow_missing lets one be"
+with 1 "a second one is missing" "d3.*: there is no such file; another drive is missing as well, and allow_missing permits only one"
 sed -i "\|$D3|d" "$DIR/whole.conf"
 with 1 "a second one is missing, and its line" "drive 3, .*d3.*, is missing as well"
 write_conf "$D0" "$D1" "$D2" "$D3" && cp "$CONF" "$DIR/whole.conf"

@@ -149,18 +149,20 @@ Test(app_missing, what_is_no_drive_is_known_without_one)
 
 /* ---- drives that cannot be opened ---------------------------------------------------------- */
 
+static char line[APP_CONF_WHY];
+
 /* These of the configuration's four, by bits: what the start says then. */
 static int without(uint32_t closed, uint32_t copies)
 {
 	static struct app_missing missing;
 	static struct app_conf conf;
-	static char line[APP_CONF_WHY];
 
 	missing = (struct app_missing){ .allow = "" };
 	conf.ndrives = 0;
 	for (uint32_t d = 0; d < DRIVES; d++)
 		(void)snprintf(conf.drive[conf.ndrives++], sizeof(conf.drive[0]),
 			       "file:/a/directory/of/a/long/name/d%u", d);
+	(void)snprintf(conf.drive[3], sizeof(conf.drive[3]), "mem:1G"); /* it is there */
 	for (uint32_t d = DRIVES; d-- > 0;) {
 		(void)snprintf(line, sizeof(line), "d%u cannot be opened", d);
 		if (closed >> d & 1)
@@ -186,4 +188,19 @@ Test(app_missing, one_of_two_copies_may_stay_closed_and_drives_that_are_gone_do_
 	cr_assert_eq(without(1u << 2 | 1u << 1 | 1u << 0, 2), -ENOENT);
 	memcpy(set.name[3], set.name[2], sizeof(set.name[3])); /* it was added again */
 	cr_assert_eq(without(1u << 2, 1), -ENOENT);
+}
+
+/* allow_missing helps a store of one copy without one drive; salvage helps otherwise. */
+Test(app_missing, start_without_drives_names_the_way_out_that_there_is)
+{
+	cr_assert_eq(without(1u << 2, 1), -ENOENT);
+	cr_assert(strstr(line, "d2 cannot be opened; if it is lost: allow_missing = file:/a/"),
+		  "%s", line);
+	cr_assert_eq(without(1u << 2 | 1u << 1, 1), -ENOENT);
+	cr_assert(strstr(line, "d2 cannot be opened; 2 drives are missing: wekactl check"), "%s",
+		  line);
+	cr_assert_eq(without(1u << 2 | 1u << 1, 2), -ENOENT);
+	cr_assert(strstr(line, "; 2 drives are missing") && !strstr(line, "allow"), "%s", line);
+	cr_assert_eq(without(1u << 2 | 1u << 1 | 1u << 0, 3), -ENOENT);
+	cr_assert(strstr(line, "; 3 drives are missing") && !strstr(line, "allow"), "%s", line);
 }

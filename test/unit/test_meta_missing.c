@@ -285,6 +285,8 @@ Test(meta_missing, of_two_drives_one_may_be)
 	r.conf.drive[2].nblocks = 0;
 	cr_assert_eq(rig_mount(&r), -ENODEV);
 	cr_assert(strstr(meta_error(r.m), "drive 2 is missing"), "%s", meta_error(r.m));
+	cr_assert(!strstr(meta_error(r.m), "allow_missing"), "it does not help: %s",
+		  meta_error(r.m));
 	rig_kill(&r);
 	r.conf.drive[2].nblocks = DRIVE_BYTES / 4096;
 }

@@ -4,6 +4,8 @@
 #include "test/lib/runs.h"
 #include "test/unit/meta_three_store.h"
 
+#include <errno.h>
+
 TestSuite(meta_three_needed, .timeout = 120);
 
 static void several(uint64_t seed, uint32_t ndrives)
@@ -124,4 +126,52 @@ Test(meta_three_needed, third_drive_is_lost_exactly_if_nothing_depends_on_it)
 		rig_end(&r);
 	}
 	cr_assert(lost > 10 / test_step() && refused > 10 / test_step(), "%u, %u", lost, refused);
+}
+
+/* ---- two of three at once: meta_pair.c (4) --------------------------------------------------- */
+
+/* Two fail before the third says that the first is lost. */
+static void two_of_three_fail_at_once(uint64_t seed, const uint32_t drive[2])
+{
+	several(seed, 3);
+	r.dead |= 1u << drive[0] | 1u << drive[1];
+	cr_assert(meta_drive_failed(r.m, drive[0]));
+	cr_assert(!meta_drive_failed(r.m, drive[1]));
+	for (uint32_t n = 0; n < seed % 4 * 10; n++)
+		(void)rig_step(&r);
+	cr_assert_neq(put(0), 0);
+	cr_assert_neq(meta_health(r.m), 0);
+	all_is_there(); /* reads go on */
+	rig_power_cut(&r);
+	r.dead = 0;
+}
+
+Test(meta_three_needed, two_of_three_that_fail_at_once_leave_three_ways_out)
+{
+	for (uint64_t seed = 1; seed <= 36; seed++) {
+		const uint32_t drive[2] = { (uint32_t)(seed % 3), (uint32_t)((seed + 1) % 3) };
+		const uint32_t back = (uint32_t)(seed / 3 % 3); /* this one of them; 2: none */
+
+		two_of_three_fail_at_once(seed, drive);
+		for (uint32_t i = 0; i < 2; i++)
+			if (i != back)
+				r.conf.drive[drive[i]].nblocks = 0;
+		if (back == 2) {
+			const uint32_t lower = min_u32(drive[0], drive[1]);
+			char says[80];
+
+			cr_assert_eq(rig_mount(&r), -ENODEV);
+			(void)snprintf(says, sizeof(says),
+				       "allow_missing = %u,%u starts if they have not gone on",
+				       lower, drive[0] + drive[1] - lower);
+			cr_assert(strstr(meta_error(r.m), says), "%s", meta_error(r.m));
+			rig_power_cut(&r);
+			r.conf.drive[drive[0]].missing = r.conf.drive[drive[1]].missing = true;
+		}
+		cr_assert_eq(rig_mount(&r), 0, "seed %llu, %u is back: %s",
+			     (unsigned long long)seed, back, meta_error(r.m));
+		all_is_there();
+		put_some(20);
+		rig_end(&r);
+	}
 }
