@@ -59,8 +59,9 @@ static const struct key keys[APP_CONF_KEYS] = {
 			     NULL },
 	[APP_CONF_ALLOW_MISSING] = { "allow_missing", KIND_TEXT, AT(allow_missing), 1,
 				     APP_CONF_TEXT_MAX - 1, 0,
-				     "lost drive, by its number in the store or its name: the "
-				     "rest of the store is served, read only",
+				     "drives that may be missing at a start: their numbers in the "
+				     "store, such as 1,3, or the name of one; a store of one copy "
+				     "is read only then",
 				     NULL },
 	[APP_CONF_LISTEN] = { "listen", KIND_LISTEN, 0, 0, 0, 0,
 			      "shm:/PATH, rdma://HOST:PORT or tcp://HOST:PORT, "

@@ -195,3 +195,47 @@ Test(app_conf, the_example_is_one)
 			p[1] = ' '; /* and so is what it shows as defaults */
 	cr_assert_eq(parse(text), 0, "%s", why);
 }
+
+/* Comments of several lines become one line. */
+static void join_lines(char *text)
+{
+	char *to = text;
+
+	for (const char *p = text; *p;) {
+		if (strncmp(p, "\n# ", 3) == 0 && to > text && to[-1] != '\n') {
+			*to++ = ' ';
+			p += 3;
+		} else {
+			*to++ = *p++;
+		}
+	}
+	*to = '\0';
+}
+
+Test(app_conf, the_example_says_of_each_key_what_config_keys_does)
+{
+	static char example[APP_CONF_FILE_MAX];
+	FILE *f = fopen("appliance/host/weka-appliance.conf.example", "r");
+	char *keys = NULL, *save;
+	uint32_t count = 0;
+	size_t size;
+
+	cr_assert(f, "run in the top directory");
+	cr_assert_gt(fread(example, 1, sizeof(example) - 1, f), 0);
+	fclose(f);
+	f = open_memstream(&keys, &size);
+	app_conf_print(f);
+	fclose(f);
+	join_lines(example);
+	join_lines(keys);
+	for (char *line = strtok_r(keys, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+		const char *said = strstr(line, "# ");
+
+		if (!said)
+			continue;
+		cr_expect(strstr(example, said + 2), "%s", line);
+		count++;
+	}
+	cr_assert_eq(count, APP_CONF_KEYS);
+	free(keys);
+}
