@@ -165,14 +165,16 @@ static void of_loss(struct alarms *a, const struct app_drive_snapshot *d, uint32
 }
 
 /* It needs a person. */
-static void of_rebuild(struct alarms *a, const struct app_rebuild_snapshot *r)
+static void of_rebuild(struct alarms *a, const struct app_rebuild_snapshot *r, bool two_copies)
 {
 	const bool drain = r->store.what == META_REBUILD_DRAIN;
 
 	ASSERT(r->store.what != META_REBUILD_NONE);
 	if (r->store.alone)
-		raise_alarm(a, "rebuild_stuck", !drain, "Add a drive: wekactl drives add.",
-			    "Files have one copy, because only one drive can be written");
+		raise_alarm(
+			a, "rebuild_stuck", !drain, "Add a drive: wekactl drives add.",
+			two_copies ? "Files have two copies, because only two drives can be written"
+				   : "Files have one copy, because only one drive can be written");
 	else if (app_rebuild_missing(r))
 		raise_alarm(
 			a, "rebuild_stuck", !drain,
@@ -216,7 +218,7 @@ static void pass(struct alarms *a, const struct app_snapshot *s, bool critical)
 	for (uint32_t i = 0; i < s->ndrives; i++)
 		of_drive(a, &s->drive[i], i, s->statfs.copies);
 	if (app_rebuild_is_stuck(&s->rebuild))
-		of_rebuild(a, &s->rebuild);
+		of_rebuild(a, &s->rebuild, s->statfs.copies > 2 && serving(s) > 1);
 	of_damage(a, s);
 	of_space(a, s);
 }

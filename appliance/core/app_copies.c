@@ -31,8 +31,8 @@ static const char *name_of(const struct app_core *core, uint32_t d)
 static const char *others_may(uint32_t copies, uint64_t lost)
 {
 	ASSERT(copies > 1 && lost);
-	return (uint32_t)__builtin_popcountll(lost) + 1 < copies ? "one other drive may be lost"
-								 : "no other drive may be lost";
+	return (uint32_t)__builtin_popcountll(lost) + 1 < copies ? "only one other may be lost"
+								 : "no other may be lost";
 }
 
 /* One drive that is newly lost, or no more. */
@@ -46,15 +46,15 @@ static wk_cold void tell_lost(struct app_core *core, const struct meta_copies *n
 	if (lost >> d & 1)
 		(void)snprintf(
 			line, sizeof(line),
-			"WEKA-313: drive %u (%.200s) is lost: its blocks are read from their "
-			"%s copies, which are being copied to the other drives; until "
-			"wekactl status does not name it any more, %s",
-			d, name_of(core, d), now->copies > 2 ? "other" : "second",
-			others_may(now->copies, lost));
-	else if (lost && now->copies > 2)
-		(void)snprintf(
-			line, sizeof(line),
-			"drive %u is gone from the store: each block has two copies at least", d);
+			"WEKA-313: drive %u (%.200s) is lost: its blocks are read from other "
+			"drives, and copied there; until wekactl status does not name it any more, "
+			"%s",
+			d, name_of(core, d), others_may(now->copies, lost));
+	else if (lost)
+		(void)snprintf(line, sizeof(line),
+			       "drive %u is gone from the store: all that lay there has been "
+			       "copied; drive %u is still lost",
+			       d, (uint32_t)__builtin_ctzll(lost));
 	else
 		(void)snprintf(line, sizeof(line),
 			       "drive %u is gone from the store: each block has %s copies again", d,

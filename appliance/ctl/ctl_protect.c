@@ -26,6 +26,9 @@ static const char *why_not(int err, const char *scheme)
 		return "the store does that already, or is getting its second copies: "
 		       "wekactl protect says which";
 	case -EPERM:
+		if (app_conf_scheme(scheme).copies > 2)
+			return "that needs as many drives as both numbers together: wekactl drives "
+			       "add";
 		return is_fold ? "that needs two copies of each block first (wekactl protect "
 				 "mirror), and as many drives as both numbers together (wekactl "
 				 "drives add)"

@@ -30,14 +30,14 @@ static void of_loss(FILE *to, const json_t *rebuild, uint64_t copies)
 
 	if (copies > 2) {
 		fprintf(to,
-			"! drive %u: its blocks are read from their other copies; %s have fewer "
+			"! drive %u: its blocks are read from other drives; %s have fewer "
 			"than three%s\n",
 			(unsigned)ctl_num(rebuild, NULL, "drive"),
 			ctl_bytes((double)ctl_num(rebuild, NULL, "left_bytes")).s, moves);
 		return;
 	}
 	fprintf(to,
-		"! drive %u: its blocks are read from their second copies; %s have one copy "
+		"! drive %u: its blocks are read from other drives; %s have one copy "
 		"only%s\n",
 		(unsigned)ctl_num(rebuild, NULL, "drive"),
 		ctl_bytes((double)ctl_num(rebuild, NULL, "left_bytes")).s, moves);
@@ -51,7 +51,18 @@ static void of_room(FILE *to, const json_t *rebuild)
 		name_of(rebuild), ctl_bytes((double)ctl_num(rebuild, NULL, "missing_bytes")).s);
 }
 
-void ctl_status_rebuild_warn(FILE *to, const json_t *rebuild, uint64_t copies)
+/* Fewer drives than copies can be written. */
+static void of_drives(FILE *to, uint64_t copies, uint32_t serving)
+{
+	if (copies > 2 && serving > 1)
+		fprintf(to, "! files have two copies, because only two drives can be written: add "
+			    "a drive (wekactl drives add)\n");
+	else
+		fprintf(to, "! files have one copy, because only one drive can be written: add a "
+			    "drive (wekactl drives add)\n");
+}
+
+void ctl_status_rebuild_warn(FILE *to, const json_t *rebuild, uint64_t copies, uint32_t serving)
 {
 	const unsigned drive = (unsigned)ctl_num(rebuild, NULL, "drive");
 
@@ -60,8 +71,7 @@ void ctl_status_rebuild_warn(FILE *to, const json_t *rebuild, uint64_t copies)
 	if (is(rebuild, "state", "no_room"))
 		of_room(to, rebuild);
 	else if (is(rebuild, "state", "no_drive"))
-		fprintf(to, "! files have one copy, because only one drive can be written: add a "
-			    "drive (wekactl drives add)\n");
+		of_drives(to, copies, serving);
 	else if (is(rebuild, "state", "damaged"))
 		fprintf(to,
 			"! %s of drive %u cannot be read, and keep it in the store: remove or "
@@ -88,7 +98,7 @@ void ctl_status_rebuild_line(FILE *to, const json_t *rebuild)
 	if (json_object_get(rebuild, "drive"))
 		fprintf(to, "drive %u: ", (unsigned)ctl_num(rebuild, NULL, "drive"));
 	else
-		fprintf(to, "second copies: ");
+		fprintf(to, "missing copies: ");
 	fprintf(to, "%s moved, ", ctl_bytes((double)ctl_num(rebuild, NULL, "done_bytes")).s);
 	fprintf(to, "%s left", ctl_bytes((double)ctl_num(rebuild, NULL, "left_bytes")).s);
 	if (rate)

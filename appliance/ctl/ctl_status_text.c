@@ -100,7 +100,8 @@ static void of_store(FILE *to, const json_t *s)
 			"! the store takes no changes, because its drives could not be written: "
 			"see the\n  daemon's log; it continues by itself when they can\n");
 	headline(to, s);
-	ctl_status_rebuild_warn(to, json_object_get(s, "rebuild"), ctl_num(s, "store", "copies"));
+	ctl_status_rebuild_warn(to, json_object_get(s, "rebuild"), ctl_num(s, "store", "copies"),
+				drives_serving(s));
 	if (json_is_true(json_object_get(json_object_get(s, "store"), "converts")))
 		fprintf(to,
 			"! the store is getting a second copy of each block: %s still have one, "
@@ -301,8 +302,8 @@ static void line_of_hedges(FILE *to, const json_t *drives)
 	{
 		if (!ctl_num(d, NULL, "hedged_reads"))
 			continue;
-		fprintf(to, "%sdrive %u: %llu late reads, %llu answered from the other copy",
-			between, (unsigned)ctl_num(d, NULL, "number"),
+		fprintf(to, "%sdrive %u: %llu late reads, %llu answered from another copy", between,
+			(unsigned)ctl_num(d, NULL, "number"),
 			(unsigned long long)ctl_num(d, NULL, "hedged_reads"),
 			(unsigned long long)ctl_num(d, NULL, "hedged_reads_won"));
 		between = "; ";

@@ -27,7 +27,7 @@ void ctl_status_page(FILE *to, const json_t *status, const json_t *before, doubl
 
 /* Print a rebuild or a drain (the status' object "rebuild"; NULL: none) of a store that keeps so
  * many copies: warnings, and its line of the page. */
-void ctl_status_rebuild_warn(FILE *to, const json_t *rebuild, uint64_t copies);
+void ctl_status_rebuild_warn(FILE *to, const json_t *rebuild, uint64_t copies, uint32_t serving);
 void ctl_status_rebuild_line(FILE *to, const json_t *rebuild);
 
 /* Every counter, a line for each group of them. */

@@ -61,7 +61,7 @@ check "all is there" is_all_there
 
 check "no byte of a drive can be read: it is lost, and all is read" fails 2
 check "changes go on" ctl -q import "$DIR/src" /more
-check "the log says what that means" said "error: WEKA-313: drive 2 .*d2.* is lost: its blocks are read from their second copies"
+check "the log says what that means" said "error: WEKA-313: drive 2 .*d2.* is lost: its blocks are read from other drives, and copied there"
 check "what it had is copied to the others, and it is gone" until_state 2 gone
 check "which the log says, too" said "info: drive 2 is gone from the store: each block has two copies again"
 check "all is there" is_all_there

@@ -70,10 +70,10 @@ refuses "and it is one already" "does that already" "$BIN/wekactl" -c "$SHM" -k 
 : >"$DIR/load"
 load
 check "a drive fails under load: it is lost, and all is read" fails 1
-check "the log says what that means" said "error: WEKA-313: drive 1 .*other copies, .* one other drive may be lost"
+check "the log says what that means" said "error: WEKA-313: drive 1 .* is lost: .* only one other may be lost"
 check "a second one fails" fails 3
 is "while the first is still lost" "lost lost" "$(state 1) $(state 3)"
-check "the log says that no other may fail" said "error: WEKA-313: drive 3 .* no other drive may be lost"
+check "the log says that no other may fail" said "error: WEKA-313: drive 3 .* no other may be lost"
 check "all is there" is_all_there
 rm "$DIR/load"
 wait $LOAD
@@ -108,6 +108,7 @@ check "it is taken" until_state 5 serving
 check "the other one, too" until_state 6 serving
 check "the first lost one goes" until_state 1 gone
 check "the second one goes" until_state 3 gone
+check "the log says that one is still lost" said "is gone from the store: all that lay there has been copied; drive [13] is still lost"
 check "the log says when all is whole" said "is gone from the store: each block has three copies again"
 check "any two may be lost again" protect_says "any two drives may be lost"
 is "as a script reads" 2 "$(may_lose)"
@@ -136,8 +137,11 @@ rm -f "$DIR/d0"
 sed -i "\|^drive = $D0\$|d" "$CONF"
 mv "$DIR/d2" "$DIR/away2"
 mv "$DIR/d5" "$DIR/away5"
-refuses "two of four are missing: the others cannot know who is right" "allow_missing" "$BIN/weka-appliance" --config "$CONF"
+refuses "two of four are missing: the others cannot know who is right" "allow_missing = 2,5 starts if" "$BIN/weka-appliance" --config "$CONF"
 echo "allow_missing = 2,5" >>"$CONF"
+mv "$DIR/d4" "$DIR/away4"
+refuses "a third one is missing" "d4.*; 2 others are missing as well, and allow_missing permits only 2" "$BIN/weka-appliance" --config "$CONF"
+mv "$DIR/away4" "$DIR/d4"
 check "the operator says that both are lost" start
 check "all is there" is_all_there
 check "changes go on" ctl -q import "$DIR/src" /more

@@ -138,6 +138,17 @@ Test(app_alarms, of_a_rebuild)
 	s.rebuild.store.alone = true;
 	expect_alarm("rebuild_stuck", true,
 		     "Files have one copy, because only one drive can be written");
+	for (uint32_t left = 2; left > 0; left--) {
+		s.statfs.copies = 3;
+		s.drive[1].store.gone = left == 1;
+		s.rebuild.store = lost;
+		s.rebuild.store.alone = true;
+		expect_alarm("rebuild_stuck", true,
+			     left == 2 ? "Files have two copies, because only two drives can be "
+					 "written"
+				       : "Files have one copy, because only one drive can be "
+					 "written");
+	}
 	s.rebuild.store = lost;
 	s.rebuild.store.kept_blocks = lost.left_blocks;
 	expect_alarm("rebuild_stuck", true, "The rebuild cannot go on: blocks cannot be read");

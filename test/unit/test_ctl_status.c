@@ -117,8 +117,8 @@ Test(ctl_status, drives_that_were_read_around_are_named)
 	     "{\"number\":1,\"hedged_reads\":7,\"hedged_reads_won\":5},"
 	     "{\"number\":3,\"hedged_reads\":12,\"hedged_reads_won\":12}]}",
 	     NULL, 0);
-	expect_shown("\nhedged    drive 1: 7 late reads, 5 answered from the other copy; "
-		     "drive 3: 12 late reads, 12 answered from the other copy\nmemory ");
+	expect_shown("\nhedged    drive 1: 7 late reads, 5 answered from another copy; "
+		     "drive 3: 12 late reads, 12 answered from another copy\nmemory ");
 }
 
 Test(ctl_status, drive_that_allow_missing_lets_be_is_told_of_once)
@@ -185,7 +185,7 @@ Test(ctl_status, drive_that_fails_is_in_the_headline_and_serves_no_more)
 Test(ctl_status, rebuild_says_what_is_left_and_when_it_ends)
 {
 	page(REBUILD("lost", "moving", ""), NULL, 0);
-	expect_shown("! drive 2: its blocks are read from their second copies; 8.9 GB have one "
+	expect_shown("! drive 2: its blocks are read from other drives; 8.9 GB have one "
 		     "copy only, and are being copied to the other drives\n");
 	expect_shown("rebuild   drive 2: 3.1 GB moved, 8.9 GB left\n");
 	free(text);
@@ -205,6 +205,12 @@ Test(ctl_status, rebuild_that_cannot_go_on_says_what_to_do)
 	free(text);
 	page(REBUILD("lost", "no_drive", ""), NULL, 0);
 	expect_shown("! files have one copy, because only one drive can be written: add a drive");
+	free(text);
+	page("{\"store\":{\"copies\":3},\"drives\":[{\"state\":\"serving\"},{\"state\":"
+	     "\"serving\"}],\"rebuild\":{\"what\":\"copies\",\"state\":\"no_drive\"}}",
+	     NULL, 0);
+	expect_shown(
+		"! files have two copies, because only two drives can be written: add a drive");
 	free(text);
 	page(REBUILD("drain", "damaged", ",\"unreadable_bytes\":4096"), NULL, 0);
 	expect_shown("! 4.1 kB of drive 2 cannot be read, and keep it in the store: remove");
