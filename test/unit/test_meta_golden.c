@@ -7,7 +7,7 @@
  *   filled, stopped  -->  mounted, changed  -->  power off: trees, and a log to be replayed
  *
  * One is as it was before directories could have parts, one has them, one has two copies of each
- * block besides, one has three, and one is getting two.
+ * block besides, one has three, one of each kind has folds, and one is getting two copies.
  *
  * (WK_GOLDEN_MAKE=1 writes the image if it is not there yet.)
  */
@@ -27,8 +27,9 @@
 #define WITH_PAIRS   "test/golden/store-4-pairs.img"  /* ... and each block is on two of 3 drives */
 #define WITH_FOLDS   "test/golden/store-4-folds.img"  /* ... some of them in folds of two zones */
 #define WITH_THREE   "test/golden/store-4-three.img"  /* each block is on three of 4 drives */
+#define WITH_DOUBLE  "test/golden/store-4-double.img" /* ... some in folds with two of parity */
 #define CONVERTING   "test/golden/store-4-converts.img" /* ... or on one of 2 still */
-#define IMAGE_MAX    (200u << 10)
+#define IMAGE_MAX    (256u << 10)
 #define DRIVE_BYTES  (2u << 20)
 #define FILES        40u
 /* Of /dir: f05 is gone, f04 has two blocks, sub2 the deep file's two. */
@@ -80,6 +81,13 @@ static void setup_three(void)
 	rig_make(&r, 5, 4, DRIVE_BYTES, 4, true);
 	r.conf.copies = 3;
 	r.copied = true;
+}
+
+/* After the suite's: ... whose groups become folds. */
+static void setup_double(void)
+{
+	setup_three();
+	r.conf.fold = 2;
 }
 
 /* After the suite's: ... that gets a second copy of each block. */
@@ -439,20 +447,42 @@ Test(meta_golden, store_of_three_copies_mounts_is_whole_and_reads_as_what_was_wr
 	cr_assert_eq(rig_thin_zones(&r), 0);
 }
 
+/* Any two drives are missing. */
+static void two_may_be_missing(const char *path)
+{
+	for (uint32_t d = 0; d < 4; d++)
+		for (uint32_t other = d + 1; other < 4; other++) {
+			struct meta_check found;
+
+			load(path);
+			r.conf.drive[d].nblocks = r.conf.drive[other].nblocks = 0;
+			r.conf.drive[d].missing = r.conf.drive[other].missing = true;
+			cr_assert_eq(rig_mount(&r), 0, "drives %u, %u: %s", d, other,
+				     meta_error(r.m));
+			is_what_it_was();
+			cr_assert_eq(rig_check(&r, &found), 0, "%s", found.first[0]);
+			setup_three();
+		}
+}
+
 Test(meta_golden, store_of_three_copies_reads_the_same_without_any_two_drives, .init = setup_three)
 {
-	for (uint32_t d = 0; d < 4; d++) {
-		const uint32_t other = (d + 1 + d % 2) % 4;
-		struct meta_check found;
+	two_may_be_missing(WITH_THREE);
+}
 
-		load(WITH_THREE);
-		r.conf.drive[d].nblocks = r.conf.drive[other].nblocks = 0;
-		r.conf.drive[d].missing = r.conf.drive[other].missing = true;
-		cr_assert_eq(rig_mount(&r), 0, "drives %u, %u: %s", d, other, meta_error(r.m));
-		is_what_it_was();
-		cr_assert_eq(rig_check(&r, &found), 0, "%s", found.first[0]);
-		setup_three();
-	}
+Test(meta_golden, store_with_two_of_parity_mounts_is_whole_and_reads_as_what_was_written,
+     .init = setup_double)
+{
+	mounts_and_reads(WITH_DOUBLE);
+	cr_assert(r.m->copies == 3 && r.m->fold == 2);
+	cr_assert_gt(r.m->zones->folds, 0);
+	cr_assert_eq(rig_wrong_folds(&r), 0);
+}
+
+Test(meta_golden, store_with_two_of_parity_reads_the_same_without_any_two_drives,
+     .init = setup_double)
+{
+	two_may_be_missing(WITH_DOUBLE);
 }
 
 /* It goes on where it was, and then a drive may be lost. */
