@@ -72,7 +72,7 @@ struct meta_drive_info {
 	bool missing; /* mount: the store serves without it; see meta_mount_start() */
 };
 
-#define META_SPARE_AUTO UINT32_MAX /* of two copies 1, else none */
+#define META_SPARE_AUTO UINT32_MAX /* of several copies, on more drives than that: 1; else none */
 
 struct meta_conf {
 	uint32_t ndrives;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Where the second copy of a block lies, for all cores.
+ * Where the other copies of a block lie, for all cores.
  *
  *   V1 -> W1   (V1 in meta_pair.c)
  *   V2 -> W2   (V2 in meta_pair.c)
  *   V4 -> W4   (V4 in meta_pair.c)
  *
  * Thread: the store's writes it.  Any core may look up a block that it has planned to read or was
- * given to write: the block's zone stays paired, in its fold, or alone, until all such use of it
- * has ended; only that it may come from a pair into a fold.  Then the twin's bytes are still there.
+ * given to write: the block's zone stays in its group, in its fold, or alone, until all such use of
+ * it has ended; only that it may come from a group into a fold.  Then its twins' bytes are still
+ * there.
  * meta_fold_terms.c says from which other blocks a block of a fold is computed.
  */
 #ifndef META_TWINS_H
@@ -58,7 +59,7 @@ static inline uint32_t meta_twins_blocks(const struct meta_twins *t)
 }
 
 /* Finds the block's zone on its drive, and the offset there.  False: it is in none, or there are
- * no second copies. */
+ * no other copies. */
 static inline bool meta_twins_zone(const struct meta_twins *t, uint64_t baddr, uint64_t *zone,
 				   uint64_t *offset)
 {

@@ -24,13 +24,13 @@ static uint64_t dead_drives(const struct app_core *core)
 	return dead;
 }
 
-/* In a store of two copies. */
+/* In a store of several copies. */
 static void go_without(struct app_core *core, uint64_t drives)
 {
 	ASSERT(core->meta);
 	for (uint64_t left = drives; left && meta_twins_blocks(core->twins); left &= left - 1)
 		if (!meta_drive_failed(core->meta, (uint32_t)__builtin_ctzll(left)))
-			return; /* a second one: the store says so */
+			return; /* one too many: the store says so */
 }
 
 wk_cold void app_ailing_tell(struct app_core *core)

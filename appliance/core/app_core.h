@@ -52,7 +52,7 @@ struct app_core_cfg {
 	uint64_t hedge_floor_ns; /* 0: APP_HEDGE_FLOOR_NS; tests set it */
 	uint64_t told_missing;   /* drives, by bits: the operator says that they are */
 	uint32_t copies;         /* format: of each block, on as many drives; 0: one */
-	uint32_t fold;           /* format: zones of a fold, of two copies; 0: none is made */
+	uint32_t fold;           /* format: zones of a fold, of several copies; 0: none is made */
 	uint32_t spread_at;      /* the store's: meta.h; tests set it */
 	uint32_t lend_after;     /* the same                          */
 	uint32_t batch_in_flight;
@@ -226,7 +226,7 @@ struct app_core_stat {
 	uint64_t drive_errors;
 	uint64_t drive_retries;      /* I/Os submitted again after a reset             */
 	uint64_t scrub_healed;       /* copies of pages and blocks, from the others    */
-	uint64_t turned_reads;       /* answered from second copies, after an error    */
+	uint64_t turned_reads;       /* answered from other copies, after an error     */
 	uint64_t staging_lost_bytes; /* a drive that nothing stops may still write there */
 	uint64_t sleeps;             /* app_core_arm() that said yes                */
 	uint64_t slept_ns;           /* app_core_rested()                           */

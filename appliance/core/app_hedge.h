@@ -19,8 +19,8 @@ enum app_watch {
 	APP_WATCH_TIME,   /* a read of an operation: for its time only    */
 	APP_WATCH_READ,   /* ... which may be hedged                      */
 	APP_WATCH_HEDGED, /* ... and is                                   */
-	APP_WATCH_TWIN,   /* the same blocks, from the other copy         */
-	APP_WATCH_LATE,   /* a read that the other copy was faster than   */
+	APP_WATCH_TWIN,   /* the same blocks, from another copy           */
+	APP_WATCH_LATE,   /* a read that another copy was faster than     */
 };
 
 struct app_hedge {
@@ -57,7 +57,7 @@ struct app_hedges {
 
 void app_hedges_init(struct app_core *core);
 
-/* Is this read of op, about to be submitted, one that could come from its other copy instead? */
+/* Is this read of op, about to be submitted, one that could come from another copy instead? */
 bool app_hedge_may(const struct app_op *op, const struct app_io *io);
 /* It is being submitted. */
 void app_hedge_watch(struct app_io *io);

@@ -394,7 +394,7 @@ struct app_core {
 	struct app_witness witness[META_DRIVES_MAX]; /* of the core that has the store */
 	struct meta *meta;              /* NULL: another core has it, and this one has a */
 	struct meta_reader *reader;     /* ... of it                                 */
-	const struct meta_twins *twins; /* where second copies of blocks lie */
+	const struct meta_twins *twins; /* where other copies of blocks lie */
 	struct meta_conf meta_conf;
 	struct app_cores *cores; /* NULL: it is the only one */
 	uint32_t index;

@@ -33,7 +33,7 @@ struct app_drive_snapshot {
 	struct nvme_stats queues;
 	struct nvme_smart smart;
 	struct nvme_drive_counts counts;
-	uint64_t hedged_reads; /* late there, and read from the other copy, too */
+	uint64_t hedged_reads; /* late there, and read from another copy, too */
 	uint64_t hedged_won;   /* ... which was first                           */
 	struct meta_drive_stat store;
 	char name[APP_CONF_TEXT_MAX]; /* "": it has none */

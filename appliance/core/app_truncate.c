@@ -77,7 +77,7 @@ static int cut(struct app_op *op)
 
 	ASSERT(op->buf && keep > 0);
 	if (app_mend_block(op, &old))
-		return -EAGAIN; /* it is read again, from its second copy */
+		return -EAGAIN; /* it is read again, from another copy */
 	app_read_end(op);
 	if (op->io_status || crc32c(op->buf, BLOCK_SIZE) != op->edge_sum) {
 		op->core->stat.bad_blocks += !op->io_status;

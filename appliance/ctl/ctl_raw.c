@@ -7,8 +7,8 @@
  * An error fails the whole read: meta_raw then reads each block by itself.
  *
  *  (1) No write is ever submitted here [e2e_salvage:cksum].
- *  (2) A store of two copies is read without the drives that cannot be opened; a drive in use is an
- *      error [e2e_salvage].
+ *  (2) A store of several copies is read without the drives that cannot be opened; a drive in use
+ *      is an error [e2e_salvage].
  */
 #define _GNU_SOURCE
 #include "appliance/conf/app_conf.h"

@@ -5,7 +5,7 @@
  *	DIR/tree/...       files and directories whose every byte is verified
  *	DIR/uncertain/...  under the same paths: with blocks missing, or an older version
  *	DIR/unnamed/...    by handle: files that no name leads to any more
- *	DIR/report         a line for each file that is not complete; what second copies had
+ *	DIR/report         a line for each file that is not complete; what other copies had
  *
  * From the root directory down, then over all objects for those that were not reached.
  *
@@ -398,7 +398,7 @@ static void report_loss(struct walk *w, const struct meta_raw_loss *loss)
 			(unsigned long long)loss->log_missing);
 }
 
-/* Reports how much second copies replaced, drive by drive.  Returns the sum. */
+/* Reports how much other copies than the first replaced, drive by drive.  Returns the sum. */
 static struct meta_raw_taken report_taken(const struct walk *w)
 {
 	struct meta_raw_taken sum = { 0 }, t;
@@ -406,12 +406,12 @@ static struct meta_raw_taken report_taken(const struct walk *w)
 	for (uint32_t d = 0; meta_raw_taken(w->s.r, d, &t); d++) {
 		if (t.pages)
 			fprintf(w->s.report,
-				"second copies: %llu pages of the index were taken from drive %u, "
+				"other copies: %llu pages of the index were taken from drive %u, "
 				"the first in place of %s\n",
 				(unsigned long long)t.pages, d, t.first_page);
 		if (t.blocks)
 			fprintf(w->s.report,
-				"second copies: %llu blocks of files were taken from drive %u, the "
+				"other copies: %llu blocks of files were taken from drive %u, the "
 				"first in place of %s\n",
 				(unsigned long long)t.blocks, d, t.first_block);
 		sum.pages += t.pages;
@@ -445,7 +445,7 @@ static int summary(struct walk *w, const struct meta_raw_loss *loss)
 		       (unsigned long long)n[CTL_FAILED], whole ? "" : "; see ",
 		       whole ? "" : ctl_join(w->s.to, "report"));
 	if (!w->s.c->json && second.pages + second.blocks)
-		printf("salvage: second copies replaced %llu pages and %llu blocks; see "
+		printf("salvage: other copies replaced %llu pages and %llu blocks; see "
 		       "%s\n",
 		       (unsigned long long)second.pages, (unsigned long long)second.blocks,
 		       ctl_join(w->s.to, "report"));

@@ -406,7 +406,7 @@ static int refuse_other(const char *name, const struct app_found *found, uint32_
 	return -ENODEV;
 }
 
-/* A drive of a store of two copies is missing: one that says nothing may be it, wiped. */
+/* A drive of a store of several copies is missing: one that says nothing may be it, wiped. */
 static bool may_be_lost(const struct app_found *found, uint32_t count)
 {
 	const struct meta_set *set = newest_set(found, count);

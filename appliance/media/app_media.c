@@ -25,9 +25,9 @@
  *      gives no blocks for new data).
  *      For a missing drive only blocks in the overlay can be read.
  *  (7) A log write or flush that a dead drive did not take is never repeated: the log continues
- *      with the copy on the other drive (meta_log.c (10)).  The same applies to every write and
- *      flush of a store with two copies, and to errors of a drive that lives, unless they may pass:
- *      the store goes on without that drive (meta_pair.c) [test_app_pair].
+ *      with the copies on other drives (meta_log.c (10)).  The same applies to every write and
+ *      flush of a store with several copies, and to errors of a drive that lives, unless they may
+ *      pass: the store goes on without that drive (meta_pair.c) [test_app_pair].
  */
 #include "appliance/media/app_media.h"
 

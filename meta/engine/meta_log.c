@@ -37,9 +37,9 @@
  *      wait for that drive's flush, since its data is lost anyway: an operation whose data was not
  *      flushed there ends with -EIO.  So the fate of each gathered record is decided, even if the
  *      store can make no more changes [test_meta_dead:log_goes_on_with_one_copy_and_says_so].
- * (11) In a store of two copies no block is written while the loss of a drive is not recorded: its
- *      records may name data that the drive missed, and a mount would replay them though the drive
- *      is back [test_meta_pair_moves:cut_before_a_loss_is_recorded_leaves_two_copies].
+ * (11) In a store of several copies no block is written while the loss of a drive is not recorded:
+ *      its records may name data that the drive missed, and a mount would replay them though the
+ *      drive is back [test_meta_pair_moves:cut_before_a_loss_is_recorded_leaves_two_copies].
  * (12) In a store of two or three copies a zone that is ahead with fewer is given back when there
  *      is room for more, and one that converts has not converted before: else the log would go on
  *      in it when a drive may be lost

@@ -4,9 +4,9 @@
  * there?
  *
  * A store of several copies goes on without a drive exactly if nothing depends on it (meta_pair.c
- * (4)).  So one drive more than its copies allow may be lost before the first one is gone: as soon
- * as all that was on these drives has been copied.  Nothing of this is counted as it changes: it is
- * asked once a loss.
+ * (4)).  So another drive may be lost before an earlier one is gone, as soon as each block, zone of
+ * the log and root has a copy that can be read elsewhere.  Nothing of this is counted as it
+ * changes: it is looked up at each loss.
  *
  *  (1) A zone counts until durable roots cannot name it any more, though nothing lives there by
  *      now: a power cut goes back to those roots
@@ -36,7 +36,7 @@ static uint32_t drive_of(const struct meta *m, uint32_t zone)
 
 /* ---- pages and data ------------------------------------------------------------------------ */
 
-/* No drive is away, and each block has a second copy: for a first loss that is all. */
+/* No drive is away, and each block has all its copies: for a first loss that is all. */
 static bool all_are_paired(const struct meta *m)
 {
 	const struct meta__geo *g = &m->zones->geo;

@@ -12,7 +12,8 @@
  * Zones of data and of pages are opened in groups: a first zone, and for each further copy a twin,
  * all on different drives.  An address names the first zone, so a read of a healthy store is that
  * of a store without copies; twins are written whenever the first is, and read when it cannot be.
- * The log and the roots have two copies in every store, and superblocks are on all drives.
+ * The log and the roots have two copies in every store, and three if blocks have; superblocks are
+ * on all drives.
  *
  *   SERVES, DRAINS --a write fails for good, or it is missing at a mount--> LOST --rebuilt--> GONE
  *                                                  (meta_drain.c: as a drive that is drained)

@@ -19,7 +19,7 @@
  *      effect see bench/RESULTS.md, "Files that come and go").  The limit counts blocks of files,
  *      not zones.  Pages and moved data ignore it
  *      [test_meta_statfs:files_never_fill_the_spare_zones_and_what_is_dead_does].
- *  (4) In a store of two copies all of this counts groups, not zones: meta_pair.c (6).
+ *  (4) In a store of several copies all of this counts groups, not zones: meta_pair.c (6).
  *  (5) Files leave room for the rebuild of conf.spare_drives drives, the largest: live data fits
  *      on the others, and collection has room there.  It need not be empty, as in (3).  A drive
  *      that is lost or drained uses the room, so one less is kept until that drive is gone.  New

@@ -19,7 +19,7 @@ static const struct {
 	int (*run)(struct meta_raw *r, const char *arg, struct meta__table *t);
 } structures[] = {
 	{ "super", "", "superblocks, both copies of each drive", meta__dump_super },
-	{ "set", "", "the set of drives: which serve, which are lost, pairs of zones",
+	{ "set", "", "the set of drives: which serve, which are lost, groups of zones",
 	  meta__dump_set },
 	{ "roots", "[SHARD]", "where each shard's tree begins: both slots, all copies",
 	  meta__dump_roots },

@@ -113,8 +113,8 @@ for d in 0 1 2; do
 	mirror without >"$DIR/said"
 	is "without drive $d nothing is missing" 0 $?
 	check "every byte is there" same_trees "$DIR/src" "$DIR/without/tree/tree"
-	check "the report says what came from where" grep -q "^second copies: [0-9]* blocks of files were taken from drive [^$d], the first in place of drive $d block [0-9]*: its drive is missing" "$DIR/without/report"
-	check "so does the summary" grep -q "^salvage: second copies replaced" "$DIR/said"
+	check "the report says what came from where" grep -q "^other copies: [0-9]* blocks of files were taken from drive [^$d], the first in place of drive $d block [0-9]*: its drive is missing" "$DIR/without/report"
+	check "so does the summary" grep -q "^salvage: other copies replaced" "$DIR/said"
 	mv "$DIR/away" "$DIR/m$d"
 done
 # All of drive 0, and the roots on drive 1, of 4 shards; zones begin behind them.
