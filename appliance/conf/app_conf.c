@@ -59,9 +59,8 @@ static const struct key keys[APP_CONF_KEYS] = {
 			     NULL },
 	[APP_CONF_ALLOW_MISSING] = { "allow_missing", KIND_TEXT, AT(allow_missing), 1,
 				     APP_CONF_TEXT_MAX - 1, 0,
-				     "drives that may be missing at a start: their numbers in the "
-				     "store, such as 1,3, or the name of one; a store of one copy "
-				     "is read only then",
+				     "lost drives, by their numbers, such as 1,3, or one by its "
+				     "name; a store of one copy is then served read only",
 				     NULL },
 	[APP_CONF_LISTEN] = { "listen", KIND_LISTEN, 0, 0, 0, 0,
 			      "shm:/PATH, rdma://HOST:PORT or tcp://HOST:PORT, "
@@ -607,7 +606,7 @@ static int check_whole(const struct app_conf *c, char *why)
 		 strcmp(c->deallocate, "none") != 0)
 		app_conf_blame(c, APP_CONF_DEALLOCATE, why, "allowed are own, all and none");
 	else if (app_conf_scheme(c->protect).copies == 0)
-		app_conf_blame(c, APP_CONF_PROTECT, why, "not none, mirror, or 1+1 ... 10+2");
+		app_conf_blame(c, APP_CONF_PROTECT, why, "not none, mirror, K+1 or K+2");
 	else if (c->session_pools_max_bytes > c->pools_max_bytes && c->line[APP_CONF_SESSION_POOLS])
 		app_conf_blame(c, APP_CONF_SESSION_POOLS, why,
 			       "more than pools_max, of all clients");

@@ -115,33 +115,9 @@ static uint64_t left_bytes(const json_t *status)
 	return max_u64(ctl_num(status, "store", "one_copy_bytes"), lost);
 }
 
-static uint32_t lost_drives(const json_t *status)
-{
-	uint32_t count = 0;
-	const json_t *d;
-	size_t i;
-
-	json_array_foreach(json_object_get(status, "drives"), i, d) count +=
-		strcmp(ctl_word(d, "state").s, "lost") == 0;
-	return count;
-}
-
-/* Returns how many drives may be lost now, at least. */
-static uint64_t may_lose(const json_t *status)
-{
-	const json_t *store = json_object_get(status, "store");
-	const uint64_t copies = ctl_num(store, NULL, "copies");
-	const uint32_t lost = lost_drives(status);
-
-	if (json_is_true(json_object_get(store, "converts")) ||
-	    ctl_num(store, NULL, "one_copy_bytes") || lost + 1 >= copies)
-		return 0;
-	return copies - 1 - lost;
-}
-
 static void say_three(const json_t *status)
 {
-	if (left_bytes(status) || lost_drives(status))
+	if (left_bytes(status) || ctl_lost_drives(status))
 		printf("each block is on three drives, but for %s that have fewer copies and are "
 		       "being copied: wekactl status says why\n",
 		       ctl_bytes((double)left_bytes(status)).s);
@@ -156,12 +132,27 @@ static void say_three(const json_t *status)
 		       "serves\n");
 }
 
+/* The log has fewer copies than blocks: until a zone is opened for another one. */
+static bool log_is_short(const json_t *status)
+{
+	const uint64_t copies = ctl_num(status, "store", "log_copies");
+
+	return !left_bytes(status) && !ctl_lost_drives(status) && copies > 0 &&
+	       copies < ctl_num(status, "store", "copies") &&
+	       !json_is_true(json_object_get(json_object_get(status, "store"), "converts"));
+}
+
 static void say(const json_t *status)
 {
 	const json_t *store = json_object_get(status, "store");
 	const uint64_t left = left_bytes(status);
 
-	if (ctl_num(store, NULL, "copies") > 2)
+	if (log_is_short(status))
+		printf("the newest changes are on %s only, so that %s may be lost: wekactl status "
+		       "says why\n",
+		       ctl_may_lose(status) ? "two drives" : "one drive",
+		       ctl_may_lose(status) ? "one" : "none");
+	else if (ctl_num(store, NULL, "copies") > 2)
 		say_three(status);
 	else if (ctl_num(store, NULL, "copies") < 2)
 		printf("each block is on one drive: if it fails, its files are lost; "
@@ -170,7 +161,7 @@ static void say(const json_t *status)
 		printf("the store is getting a second copy of each block: %s still have one, and "
 		       "until all have two no drive may be lost\n",
 		       ctl_bytes((double)ctl_num(store, NULL, "one_copy_bytes")).s);
-	else if (left || lost_drives(status))
+	else if (left || ctl_lost_drives(status))
 		printf("each block is on two drives, but for %s that have one copy and are being "
 		       "copied: wekactl status says why\n",
 		       ctl_bytes((double)left).s);
@@ -205,7 +196,7 @@ int ctl_cmd_protect(struct ctl *c)
 		       (unsigned long long)ctl_num(store, NULL, "one_copy_bytes"),
 		       (unsigned long long)ctl_num(store, NULL, "fold"),
 		       (unsigned long long)ctl_num(store, NULL, "parity_protected_bytes"),
-		       (unsigned long long)may_lose(status));
+		       (unsigned long long)ctl_may_lose(status));
 	else
 		say(status);
 	json_decref(status);

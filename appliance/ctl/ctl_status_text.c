@@ -38,6 +38,30 @@ static bool is_lost(const json_t *d)
 	return strcmp(ctl_word(d, "state").s, "lost") == 0;
 }
 
+uint32_t ctl_lost_drives(const json_t *status)
+{
+	uint32_t count = 0;
+	const json_t *d;
+	size_t i;
+
+	json_array_foreach(json_object_get(status, "drives"), i, d) count += is_lost(d);
+	return count;
+}
+
+uint64_t ctl_may_lose(const json_t *status)
+{
+	const uint64_t copies = ctl_num(status, "store", "copies");
+	const uint64_t log_copies = ctl_num(status, "store", "log_copies");
+	const uint32_t lost = ctl_lost_drives(status);
+	uint64_t may;
+
+	if (json_is_true(json_object_get(json_object_get(status, "store"), "converts")) ||
+	    ctl_num(status, "store", "one_copy_bytes") || lost + 1 >= copies)
+		return 0;
+	may = copies - 1 - lost;
+	return log_copies > 0 ? min_u64(may, log_copies - 1) : may; /* 0: it does not say */
+}
+
 static bool is_well(const json_t *d)
 {
 	const struct ctl_text health = ctl_word(d, "health");

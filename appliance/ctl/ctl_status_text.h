@@ -25,8 +25,13 @@ must_check int ctl_status_get(struct ctl *c, char **text, json_t **out, char why
 void ctl_status_page(FILE *to, const json_t *status, const json_t *before, double seconds,
 		     uint32_t columns, uint32_t rows);
 
+uint32_t ctl_lost_drives(const json_t *status);
+/* Returns how many drives a store with this status may lose now, at least: none that holds the only
+ * copy of a block, or of the newest changes in the log. */
+uint64_t ctl_may_lose(const json_t *status);
+
 /* Print a rebuild or a drain (the status' object "rebuild"; NULL: none) of a store that keeps so
- * many copies: warnings, and its line of the page. */
+ * many copies, and has so many drives that can be written: warnings, and its line of the page. */
 void ctl_status_rebuild_warn(FILE *to, const json_t *rebuild, uint64_t copies, uint32_t serving);
 void ctl_status_rebuild_line(FILE *to, const json_t *rebuild);
 

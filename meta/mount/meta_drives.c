@@ -360,7 +360,8 @@ static void name_others(const struct meta *m, const struct meta__super *s, uint3
 	}
 }
 
-/* What helps if these drives, by bits, are not found: do_without() says when allow_missing does. */
+/* Names the way out if these drives, by bits, are not found.  do_without() says when allow_missing
+ * is one. */
 static void name_way_out(const struct meta__super *s, uint64_t absent, char *out, size_t size)
 {
 	const uint32_t count = (uint32_t)__builtin_popcountll(absent), sure = copies_sure(s);
@@ -393,6 +394,7 @@ static int is_missing(struct meta *m, const struct meta__super *s, uint32_t give
 	for (uint32_t i = 0; i < s->ndrives; i++)
 		absent |= (uint64_t)(s->drive_state[i] < DRIVE_GONE && !meta__drives_given(m, i))
 			  << i;
+	ASSERT(absent >> d & 1);
 	name_others(m, s, d, others, sizeof(others));
 	name_way_out(s, absent, out, sizeof(out));
 	return meta__boot_fail(m, -ENODEV,

@@ -333,3 +333,35 @@ Test(ctl_status, all_of_it_is_a_line_a_group)
 			       "c          0 d 2\n"
 			       "c          1 d 3\n");
 }
+
+static uint64_t may_lose(const char *store, const char *drives)
+{
+	char json[256];
+	uint64_t may;
+	json_t *o;
+
+	(void)snprintf(json, sizeof(json), "{\"store\":{%s},\"drives\":[%s]}", store, drives);
+	o = parse(json);
+	may = ctl_may_lose(o);
+	json_decref(o);
+	return may;
+}
+
+#define COPIES(n, log) "\"copies\":" #n ",\"log_copies\":" #log
+#define IS_LOST        "{\"state\":\"lost\"}"
+
+Test(ctl_status, as_many_drives_may_be_lost_as_leave_a_copy_of_each_block_and_of_the_log)
+{
+	cr_assert_eq(may_lose(COPIES(1, 1), ""), 0);
+	cr_assert_eq(may_lose(COPIES(2, 2), ""), 1);
+	cr_assert_eq(may_lose(COPIES(2, 1), ""), 0);
+	cr_assert_eq(may_lose(COPIES(2, 2) ",\"converts\":true", ""), 0);
+	cr_assert_eq(may_lose(COPIES(2, 2), IS_LOST), 0);
+	cr_assert_eq(may_lose(COPIES(3, 3), ""), 2);
+	cr_assert_eq(may_lose(COPIES(3, 2), ""), 1);
+	cr_assert_eq(may_lose(COPIES(3, 3), IS_LOST), 1);
+	cr_assert_eq(may_lose(COPIES(3, 3), IS_LOST "," IS_LOST), 0);
+	cr_assert_eq(may_lose(COPIES(3, 3) ",\"one_copy_bytes\":4096", ""), 0);
+	cr_assert_eq(may_lose("\"copies\":3", ""), 2,
+		     "an older appliance does not count the log's");
+}
