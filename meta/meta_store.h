@@ -695,6 +695,9 @@ int meta__heads_write(struct meta *m);
 /* meta_pairs.c: which zones are pairs, by their headers; those in which nothing lives are none. */
 void meta__pairs_find(struct meta *m);
 void meta__pairs_settle(struct meta *m);
+/* The zone is in no group: a later one, or a fold, has it.  Others of its group whose headers are
+ * lost may be anything. */
+void meta__pair_forget(struct meta *m, uint32_t zone);
 /* May the mount count drives as lost that are missing?  When all trees are counted. */
 must_check int meta__pairs_judge(struct meta *m);
 /* meta_folds.c: which zones are folds, by the headers of parity; after the pairs. */

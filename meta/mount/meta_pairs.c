@@ -112,7 +112,7 @@ static bool is_group(const struct meta *m, const struct claim *c)
 }
 
 /* (2) */
-static void forget(struct meta *m, uint32_t zone)
+void meta__pair_forget(struct meta *m, uint32_t zone)
 {
 	uint32_t other[META__TWINS_MAX];
 	const uint32_t count = meta__group_end(m, zone, other);
@@ -135,7 +135,7 @@ static void take(struct meta *m, const struct claim *c)
 		    meta__zone_at(m, c->zone[i])->pair >= c->number)
 			return;
 	for (uint32_t i = 0; i < c->count; i++)
-		forget(m, c->zone[i]);
+		meta__pair_forget(m, c->zone[i]);
 	meta__group_make(m, c->zone, c->count, c->number);
 	if (is_unknown(m, c->zone[0]) && b->head_kind[c->zone[0]] == META__ZONE_TWIN)
 		b->head_kind[c->zone[0]] = HEAD_LOST; /* it was that in an earlier life */

@@ -3,6 +3,7 @@
  * Folds that are being made while their zones die, headers of folds that were given up, and full
  * stores of folds that lose a drive.
  */
+#include "meta/engine/meta_log.h"
 #include "test/lib/runs.h"
 #include "test/unit/meta_fold_store.h"
 
@@ -545,4 +546,73 @@ Test(meta_fold_late, zone_whose_header_is_lost_is_what_the_newest_says)
 		rig_end(&r);
 	}
 	cr_assert_gt(found, 1, "%u", found);
+}
+
+/* Is the zone named as a twin by a zone of data that is in a fold by now? */
+static bool was_twin(uint32_t zone)
+{
+	for (uint32_t i = 0; i < r.m->zones->geo.nzones; i++) {
+		const struct meta__zone *at = meta__zone_at(r.m, i);
+		struct meta__zone_seen head;
+
+		if (meta__in_fold(at) && !at->parity &&
+		    meta__zone_parse(view_at(meta__geo_zone_head(&r.m->zones->geo, i, 0)),
+				     r.m->uuid, i, &head) == 0 &&
+		    head.twin == zone + 1)
+			return true;
+	}
+	return false;
+}
+
+/* Returns a copy of the last zone of the log where a fold has freed a twin, and the other copy. */
+static bool find_log(uint32_t *zone, uint32_t *other)
+{
+	const struct meta__log *l = r.m->log;
+	const uint32_t *last = l->zones[l->zones_count - 1].zone;
+
+	if (l->zones_count == 0 || meta__log_copies(last) < 2)
+		return false;
+	for (uint32_t i = 0; i < 2; i++) {
+		*zone = last[i];
+		*other = last[i ^ 1];
+		if (was_twin(*zone) && !was_twin(*other))
+			return true;
+	}
+	return false;
+}
+
+/* Both headers of such a zone are lost, and the log cannot be read in its other copy. */
+Test(meta_fold_late, log_is_found_in_a_zone_that_a_fold_has_freed)
+{
+	uint32_t found = 0;
+
+	for (uint64_t seed = 1; seed <= 30; seed++) {
+		static const uint8_t garbage[4096] = { 0x55 };
+		uint32_t zone, other;
+		bool is = false;
+
+		folds_of(seed, 4, 2 + (uint32_t)(seed % 2), true);
+		put_bigs(BIG);
+		fold();
+		for (uint32_t n = 0; n < 40 && !is; n++) {
+			put_some(5);
+			meta__ckpt_want(r.m);
+			rig_idle(&r);
+			put_some(5);
+			is = find_log(&zone, &other);
+		}
+		for (uint32_t copy = 0; copy < 2 && is; copy++)
+			write_at(meta__geo_zone_head(&r.m->zones->geo, zone, copy), garbage, 1);
+		for (uint32_t i = 1; i < r.m->zones->geo.zone_end && is; i++)
+			write_at(base_of(other) + i, garbage, 1);
+		rig_power_cut(&r);
+		cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
+		all_is_there();
+		bigs_are_there();
+		folds_are_right();
+		is_whole();
+		rig_end(&r);
+		found += is;
+	}
+	cr_assert_gt(found, 5);
 }
