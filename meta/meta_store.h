@@ -690,6 +690,8 @@ int meta__heads_read(struct meta *m);
 /* meta_mark.c: takes the marks in a root; checks whether a drive is behind them. */
 void meta__marks_said(struct meta *m, const struct meta__root_seen *r);
 int meta__marks_judge(struct meta *m);
+/* Is what the zone's header says not known: both copies are lost, or its drive is, or is missing? */
+bool meta__head_unknown(const struct meta *m, uint32_t zone);
 int meta__heads_judge(struct meta *m);
 int meta__heads_write(struct meta *m);
 /* meta_pairs.c: which zones are pairs, by their headers; those in which nothing lives are none. */

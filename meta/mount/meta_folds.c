@@ -58,15 +58,6 @@ int meta__folds_take(struct meta *m, const struct meta__zone_seen *seen)
 	return 0;
 }
 
-static bool is_unknown(const struct meta *m, uint32_t zone)
-{
-	const struct meta__geo *g = &m->boot->geo;
-
-	ASSERT(zone < g->nzones);
-	return meta__zone_at(m, zone)->head_lost ||
-	       g->state[META_BADDR_DRIVE(meta__geo_zone_baddr(g, zone))] == DRIVE_LOST;
-}
-
 static bool may_be(const struct meta *m, const struct meta__zone_seen *f, uint32_t i)
 {
 	const struct meta__boot *b = m->boot;
@@ -77,7 +68,7 @@ static bool may_be(const struct meta *m, const struct meta__zone_seen *f, uint32
 	if (zone >= b->geo.nzones || !meta__geo_zone_there(&b->geo, zone) ||
 	    meta__geo_zone_roots(&b->geo, zone))
 		return false;
-	return is_unknown(m, zone) ||
+	return meta__head_unknown(m, zone) ||
 	       (b->head_kind[zone] == META__ZONE_DATA &&
 		meta__zone_at(m, zone)->incarnation == f->member_incarnation[i]);
 }
@@ -93,7 +84,7 @@ static bool other_agrees(const struct meta *m, const struct meta__zone_seen *f)
 	if (other >= b->geo.nzones || !meta__geo_zone_there(&b->geo, other) ||
 	    meta__geo_zone_roots(&b->geo, other))
 		return false;
-	if (is_unknown(m, other))
+	if (meta__head_unknown(m, other))
 		return true;
 	while (i > 0 && b->fold[i - 1].pair == f->pair)
 		i--;
@@ -111,7 +102,7 @@ static bool is_half_named(const struct meta *m, const struct meta__zone_seen *f)
 	bool may = true;
 
 	ASSERT(f->members > 0);
-	if (!f->twin || other >= b->geo.nzones || is_unknown(m, other) || other_agrees(m, f))
+	if (!f->twin || other >= b->geo.nzones || meta__head_unknown(m, other) || other_agrees(m, f))
 		return false;
 	for (uint32_t i = 0; may && i < f->members; i++)
 		may = may_be(m, f, i);
@@ -170,7 +161,7 @@ static void leave_older(struct meta *m, uint32_t zone)
 static void forget_kind(struct meta *m, uint32_t zone)
 {
 	ASSERT(zone < m->boot->geo.nzones);
-	if (is_unknown(m, zone) && m->boot->head_kind[zone] != META__ZONE_ROOT)
+	if (meta__head_unknown(m, zone) && m->boot->head_kind[zone] != META__ZONE_ROOT)
 		m->boot->head_kind[zone] = HEAD_LOST;
 }
 
@@ -213,7 +204,7 @@ void meta__folds_find(struct meta *m)
 		qsort(b->fold, b->fold_count, sizeof(*b->fold), by_number);
 	for (uint32_t i = 0; i < b->fold_count; i++) {
 		take(m, &b->fold[i]);
-		if (is_half_named(m, &b->fold[i]) && !is_unknown(m, b->fold[i].zone)) /* (5) */
+		if (is_half_named(m, &b->fold[i]) && !meta__head_unknown(m, b->fold[i].zone)) /* (5) */
 			meta__mend_unname(m, b->fold[i].zone);
 	}
 }

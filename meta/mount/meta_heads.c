@@ -15,9 +15,10 @@
  *  (2) Such a zone is not used before all roots name the new log: an older log that a later mount
  *      needs may be in it.  Its header is not written before that either
  *      [test_meta_heads:any_zone_may_lose_both_while_the_log_counts].
- *  (3) A header is written in place only if no copy of it is whole, or from the other copy
- *      (meta_mend.c), or, while the store serves, with its previous content (meta_zone_mend.c).
- *      One copy is durable before the other is written.  So a power cut leaves the header as it
+ *  (3) A header is written in place only if no copy of it is whole, or from the other copy, or
+ *      without the members of a fold that was not made (meta_mend.c), or, while the store serves,
+ *      with its previous content, or with the members of a fold (meta_zone_mend.c).  One copy is
+ *      durable before the other is written.  So a power cut leaves the header as it
  *      was, or whole [test_meta_heads:cut_while_they_are_written_leaves_them_lost_or_whole].
  *  (4) The log leaves a zone only when it has no room for the largest record, when a drive is
  *      drained, or for zones on more drives.  The copies of a zone lie on different drives, so one
@@ -155,6 +156,12 @@ static bool is_away(const struct meta *m, uint32_t zone)
 
 	ASSERT(zone < m->boot->geo.nzones);
 	return meta__is_away(m, baddr) || m->boot->geo.state[META_BADDR_DRIVE(baddr)] == DRIVE_LOST;
+}
+
+bool meta__head_unknown(const struct meta *m, uint32_t zone)
+{
+	ASSERT(zone < m->boot->geo.nzones && !m->mounted);
+	return meta__zone_at(m, zone)->head_lost || is_away(m, zone);
 }
 
 static bool can_be_read(const struct meta *m, uint32_t zone)

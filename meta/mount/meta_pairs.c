@@ -8,6 +8,8 @@
  *   some cannot be read  a group if all others do; of several that claim a zone the one with the
  *                        highest number
  *
+ * Headers cannot be read if both copies are damaged, or if their drive is lost or missing.
+ *
  *  (1) Groups are found before any tree is read, since a page may be readable in its twin only.
  *      When all trees are counted, and the zones that the log names are held, the empty groups are
  *      dissolved: before any zone is opened.
@@ -15,8 +17,10 @@
  *      number than the twin of today [test_meta_pair:twin_of_an_earlier_life_is_not_read,
  *      test_meta_three:twin_of_an_earlier_life_is_not_read].
  *      A zone whose header cannot be read is what its last group says
- *      [test_meta_pair_moves:zone_of_a_lost_drive_is_what_its_last_pair_says].  A group that gives
- *      way to a later one leaves its other zones that cannot be read as unknown as they were.
+ *      [test_meta_pair_moves:zone_of_a_lost_drive_is_what_its_last_pair_says,
+ *      test_meta_missing_copies:groups_and_folds_are_known_by_the_headers_of_others].  A group
+ *      that gives way to a later one leaves its other zones that cannot be read as unknown as they
+ *      were.
  *  (3) A zone with roots has no twin, though it may have had one in an earlier life
  *      [test_meta_pair_moves:roots_where_a_pair_was_have_no_twin].
  *  (4) Missing drives are not lost if they have all copies of a block: they served alone once, and
@@ -37,16 +41,6 @@ struct claim {
 	uint32_t count;                 /* 0: it is in none */
 	uint64_t number;
 };
-
-/* Neither copy of its header can be read, or its drive is lost. */
-static bool is_unknown(const struct meta *m, uint32_t zone)
-{
-	const struct meta__geo *g = &m->boot->geo;
-
-	ASSERT(zone < g->nzones);
-	return meta__zone_at(m, zone)->head_lost ||
-	       g->state[META_BADDR_DRIVE(meta__geo_zone_baddr(g, zone))] == DRIVE_LOST;
-}
 
 static bool may_be_first(const struct meta__boot *b, uint32_t zone)
 {
@@ -86,8 +80,9 @@ static bool agrees(const struct meta *m, const struct claim *c, uint32_t zone)
 
 	ASSERT(c->count > 1 && c->number > 0);
 	ASSERT(zone < m->boot->geo.nzones);
-	return is_unknown(m, zone) || (other.number == c->number && other.count == c->count &&
-				       memcmp(other.zone, c->zone, sizeof(other.zone)) == 0);
+	return meta__head_unknown(m, zone) ||
+	       (other.number == c->number && other.count == c->count &&
+		memcmp(other.zone, c->zone, sizeof(other.zone)) == 0);
 }
 
 /* On different drives, without roots (3), and as all headers that can be read say (2). */
@@ -119,7 +114,7 @@ void meta__pair_forget(struct meta *m, uint32_t zone)
 
 	ASSERT(!m->zones->counted); /* (1) */
 	for (uint32_t i = 0; i < count; i++)
-		if (is_unknown(m, other[i]))
+		if (meta__head_unknown(m, other[i]))
 			m->boot->head_kind[other[i]] = HEAD_LOST;
 }
 
@@ -137,10 +132,10 @@ static void take(struct meta *m, const struct claim *c)
 	for (uint32_t i = 0; i < c->count; i++)
 		meta__pair_forget(m, c->zone[i]);
 	meta__group_make(m, c->zone, c->count, c->number);
-	if (is_unknown(m, c->zone[0]) && b->head_kind[c->zone[0]] == META__ZONE_TWIN)
+	if (meta__head_unknown(m, c->zone[0]) && b->head_kind[c->zone[0]] == META__ZONE_TWIN)
 		b->head_kind[c->zone[0]] = HEAD_LOST; /* it was that in an earlier life */
 	for (uint32_t i = 1; i < c->count; i++)
-		if (is_unknown(m, c->zone[i]))
+		if (meta__head_unknown(m, c->zone[i]))
 			b->head_kind[c->zone[i]] = META__ZONE_TWIN;
 }
 
@@ -153,7 +148,7 @@ void meta__pairs_find(struct meta *m)
 		const struct claim c = claim_of(b, i);
 
 		m->zones->pair_last = max_u64(m->zones->pair_last, b->head_pair[i]);
-		if (!is_unknown(m, i) && is_group(m, &c))
+		if (!meta__head_unknown(m, i) && is_group(m, &c))
 			take(m, &c);
 	}
 }
