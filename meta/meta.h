@@ -195,7 +195,7 @@ must_check int meta_drive_undrain(struct meta *m, uint32_t drive);
 int meta_drive_drain_status(const struct meta *m); /* of either, the last */
 
 /* A write of the caller's to this drive has failed for good.  Returns true if the store goes on
- * without the drive, with the second copies: then the write has been done if its other copy has. */
+ * without the drive, with other copies: then the write has been done if one of these has. */
 must_check bool meta_drive_failed(struct meta *m, uint32_t drive);
 
 struct meta_drive_stat {

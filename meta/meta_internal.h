@@ -674,7 +674,7 @@ uint32_t meta__zone_of(const struct meta *m, uint64_t baddr);           /* globa
 struct meta_key meta__zone_key(const struct meta *m, uint32_t zone);
 uint32_t meta__zone_of_key(const struct meta *m, const struct meta_key *key);
 /* The log takes whole zones. -EAGAIN: its header is being written; -ENOSPC. */
-/* The next zone of the log, and its second copy or META__ZONE_NONE.  -EAGAIN, -ENOSPC. */
+/* The next zone of the log, and its copies; then META__ZONE_NONE.  -EAGAIN, -ENOSPC. */
 int meta__zone_take_log(struct meta *m, uint32_t zone[]);
 void meta__zone_give_log(struct meta *m, uint32_t zone);
 /* Read epochs: blocks that an operation planned to read are not reused before it ends. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* Live data that a store moves in the background: from a drive that is lost or drained; or blocks
- * that lack a second copy get one.  For people: meta_drain.c and meta_pair.c say how it moves. */
+ * that lack a copy get one.  For people: meta_drain.c and meta_pair.c say how it moves. */
 #ifndef META_REBUILD_H
 #define META_REBUILD_H
 
@@ -33,7 +33,7 @@ void meta_rebuild_count(const struct meta *m, struct meta_rebuild *out);
 /* Changes conf.spare_drives while the store serves: meta_space.c (5).  The same thread. */
 void meta_rebuild_spare(struct meta *m, uint32_t drives);
 
-/* Bounds the pace of what leaves a drive, or gets its second copy: so many extents at once, and so
+/* Bounds the pace of what leaves a drive, or gets a further copy: so many extents at once, and so
  * many blocks from now on, after which it rests; META_PACE_FREE: any number.  Collection that wins
  * room for clients is not bound, and neither is a drain while such collection waits for its end. */
 #define META_PACE_FREE INT64_MAX

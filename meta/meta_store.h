@@ -167,7 +167,7 @@ struct meta__log_head {
 	uint64_t tag, epoch, seq, durable, trim;
 	uint32_t nblocks, bytes, records;
 };
-/* Names the store, the mount and the zone's order in its log, which a second copy has too: blocks
+/* Names the store, the mount and the zone's order in its log, which its copies have too: blocks
  * that an earlier use or a client left in the zone are none of this log. */
 uint64_t meta__log_tag(const struct meta *m, uint64_t epoch, uint64_t order);
 void meta__log_seal(void *block, const struct meta__log_head *h);
@@ -653,7 +653,7 @@ struct meta__boot {
 	uint64_t first, last; /* to be replayed */
 	uint64_t seq_next;    /* ... now */
 	bool replaying;       /* the second pass */
-	bool got_some;        /* ... of this zone, or the two copies of it */
+	bool got_some;        /* ... of this zone, or the copies of it */
 	uint64_t group_first; /* ... whose first block that is, or may be */
 	uint64_t must;        /* all up to this were durable, or an earlier mount took them */
 	bool claims;          /* its root is being written: nothing is replayed yet */
@@ -674,7 +674,7 @@ uint32_t meta__boot_flush(struct meta *m); /* how many drives */
 void meta__boot_next(struct meta *m, int (*stage)(struct meta *m));
 int meta__boot_fail(struct meta *m, int err, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* One of two copies is damaged: the mount continues, and notes it in meta_error(). */
+/* A copy is damaged, and another one whole: the mount continues, and notes it in meta_error(). */
 void meta__boot_note(struct meta *m, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 int meta__boot_run_op(struct meta *m, uint32_t type); /* 0: it is over; -EAGAIN; else its status */
 /* The last stages of both: all trees durable; roots that name this mount's log; serve. */
@@ -690,16 +690,14 @@ int meta__heads_read(struct meta *m);
 /* meta_mark.c: takes the marks in a root; checks whether a drive is behind them. */
 void meta__marks_said(struct meta *m, const struct meta__root_seen *r);
 int meta__marks_judge(struct meta *m);
-/* Is what the zone's header says not known: both copies are lost, or its drive is, or is missing? */
+/* Is the zone's header unknown: are both copies lost, or its drive, or is that missing? */
 bool meta__head_unknown(const struct meta *m, uint32_t zone);
 int meta__heads_judge(struct meta *m);
 int meta__heads_write(struct meta *m);
 /* meta_pairs.c: which zones are pairs, by their headers; those in which nothing lives are none. */
 void meta__pairs_find(struct meta *m);
 void meta__pairs_settle(struct meta *m);
-/* The zone is in no group: a later one, or a fold, has it.  Others of its group whose headers are
- * lost may be anything. */
-void meta__pair_forget(struct meta *m, uint32_t zone);
+void meta__pair_forget(struct meta *m, uint32_t zone); /* a later group, or a fold, has it */
 /* May the mount count drives as lost that are missing?  When all trees are counted. */
 must_check int meta__pairs_judge(struct meta *m);
 /* meta_folds.c: which zones are folds, by the headers of parity; after the pairs. */

@@ -73,8 +73,8 @@ static inline bool meta_twins_zone(const struct meta_twins *t, uint64_t baddr, u
 	return *zone < t->drive[d].count;
 }
 
-/* Returns the place of the second copy of a block, or 0 if it has no second copy; for a copy, the
- * place of the next one, or 0 after the last. */
+/* Returns the place of the second copy of a block, or 0 if it has none; for a copy, the place of
+ * the next one, or 0 after the last. */
 static inline uint64_t meta_twin_of(const struct meta_twins *t, uint64_t baddr)
 {
 	uint64_t zone, offset, twin;

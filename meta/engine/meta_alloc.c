@@ -19,7 +19,7 @@
  *      most of the latter, so that their zones soon die whole, and would leave holes among leaves.
  *      Only when no zone is free that either could open do they share an open zone; a zone with
  *      both is valid, but expensive to collect.
- *  (5) While blocks leave a drive, or get their second copy, and find no room, new data has no room
+ *  (5) While blocks leave a drive, or get a further copy, and find no room, new data has no room
  *      ahead: zones that stand ready for it become free, and those that it fills are closed
  *      [test_meta_full_rebuild].
  */

@@ -46,7 +46,7 @@ bool meta__is_thin(const struct meta *m, uint32_t zone);
 
 /* May it be read?  Not if it is lost, gone, dead or missing. */
 bool meta__drive_reads(const struct meta *m, uint32_t drive);
-/* May a drive be lost: does each block have two copies?  Not while the store converts. */
+/* May a drive be lost: does each block have several copies?  Not while the store converts. */
 bool meta__may_lose(const struct meta *m);
 /* Has anything its only readable copy there: blocks, log, roots (meta_needed.c)? */
 must_check bool meta__drive_is_needed(const struct meta *m, uint32_t drive);

@@ -18,10 +18,10 @@
  *  (5) free_total counts zones that may be opened, not free zones on a drive that is being drained,
  *      and not a zone with a copy of the roots, which stays until they are elsewhere.  A zone that
  *      is being deallocated (DEALLOCATING) counts, and is free when its drive has answered.
- *  (6) The log's zones come in pairs of the same order, on two drives, if there is room on two.
+ *  (6) The log's zones come in groups of the same order, a zone a copy: meta_log.c (7).
  *  (7) No zone of a dead drive is opened.  If the drive died while a header was being written, the
  *      zone becomes ready without that header: a supply drops it at once, and the log uses the
- *      pair's other zone (meta_log.c (10)).
+ *      group's other zones (meta_log.c (10)).
  */
 #include "meta/engine/meta_fold.h"
 #include "meta/engine/meta_lend.h"
@@ -382,7 +382,7 @@ void meta__zones_drain(struct meta *m, uint32_t drive)
 	ASSERT(drive < z->geo.ndrives);
 	z->drain_zones = 0;
 	if (state == DRIVE_LOST && !meta__in_pairs(m))
-		return; /* no other drive has room for second copies: nothing moves */
+		return; /* no other drive has room for further copies: nothing moves */
 	for (uint32_t d = 0; state == DRIVE_LOST && d < z->geo.ndrives; d++)
 		drives |= (uint64_t)(z->geo.state[d] == DRIVE_LOST) << d;
 	for (uint64_t left = drives; left; left &= left - 1)

@@ -102,7 +102,8 @@ static bool is_half_named(const struct meta *m, const struct meta__zone_seen *f)
 	bool may = true;
 
 	ASSERT(f->members > 0);
-	if (!f->twin || other >= b->geo.nzones || meta__head_unknown(m, other) || other_agrees(m, f))
+	if (!f->twin || other >= b->geo.nzones || meta__head_unknown(m, other) ||
+	    other_agrees(m, f))
 		return false;
 	for (uint32_t i = 0; may && i < f->members; i++)
 		may = may_be(m, f, i);
@@ -204,7 +205,8 @@ void meta__folds_find(struct meta *m)
 		qsort(b->fold, b->fold_count, sizeof(*b->fold), by_number);
 	for (uint32_t i = 0; i < b->fold_count; i++) {
 		take(m, &b->fold[i]);
-		if (is_half_named(m, &b->fold[i]) && !meta__head_unknown(m, b->fold[i].zone)) /* (5) */
+		if (is_half_named(m, &b->fold[i]) &&
+		    !meta__head_unknown(m, b->fold[i].zone)) /* (5) */
 			meta__mend_unname(m, b->fold[i].zone);
 	}
 }

@@ -106,7 +106,7 @@ static bool is_group(const struct meta *m, const struct claim *c)
 	return true;
 }
 
-/* (2) */
+/* (2) Others of its group whose headers cannot be read may be anything. */
 void meta__pair_forget(struct meta *m, uint32_t zone)
 {
 	uint32_t other[META__TWINS_MAX];

@@ -17,8 +17,8 @@
  *      [test_meta_gc:block_of_a_zone_that_was_used_again_meanwhile_is_left_alone].
  *  (2) Only bytes whose CRC32C matches the one in the extent are written anywhere; the sum itself
  *      is kept, never recomputed.  A rotten or unreadable block stays where it is, is named in
- *      meta_error(), if (1) holds for it, and the blocks beside it move.  In a store of two copies
- *      that is a block of which both are bad
+ *      meta_error(), if (1) holds for it, and the blocks beside it move.  In a store of several
+ *      copies that is a block of which all are bad
  *      [test_meta_pair_moves:blocks_with_a_bad_first_copy_are_moved].
  *  (3) The new places are complete on their drive before the record names them, and its log block
  *      waits for a flush of that drive: as for any write (FORMAT.md 6.3)
