@@ -2,9 +2,10 @@
 /*
  * A store in words, when its drives say whatever they like.
  *
- * The golden store with patches: {drive, le16 block, le16 offset, length, bytes}, until the input
- * ends.  Bit 6 of the first `drive` selects the golden store of two copies, on three drives.  Bit 7
- * of each `drive`: the checksum of the patched structure is made right again, where the block's own
+ * A golden store with patches: {drive, le16 block, le16 offset, length, bytes}, until the input
+ * ends.  Bits 6 and 5 of the first `drive` select the store: of one copy; 6: of two, on three
+ * drives; 5: of three, on four; both: of three with folds that have two zones of parity.  Bit 7 of
+ * each `drive`: the checksum of the patched structure is made right again, where the block's own
  * type says what it is, so that the parsers behind it are reached.  Then everything is shown, as
  * text or as JSON, compared, and salvaged; the sanitizers watch.
  */
@@ -24,9 +25,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 static struct store {
 	const char *path;
 	uint32_t ndrives;
-	uint8_t *golden[3], *drive[3];
-} stores[2] = { { .path = "test/golden/store-4.img", .ndrives = 2 },
-		{ .path = "test/golden/store-4-pairs.img", .ndrives = 3 } };
+	uint8_t *golden[4], *drive[4];
+} stores[4] = { { .path = "test/golden/store-4.img", .ndrives = 2 },
+		{ .path = "test/golden/store-4-three.img", .ndrives = 4 },
+		{ .path = "test/golden/store-4-pairs.img", .ndrives = 3 },
+		{ .path = "test/golden/store-4-double.img", .ndrives = 4 } };
 
 static void load(struct store *s)
 {
@@ -169,7 +172,7 @@ static void salvage(struct meta_raw *r)
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
-	struct store *s = &stores[size && bytes[0] & 0x40];
+	struct store *s = &stores[size ? bytes[0] >> 5 & 3 : 0];
 	struct meta_raw_compared compared;
 	struct meta_raw *r;
 	struct raw_mem mem;
