@@ -295,8 +295,8 @@ static void print_format(const struct ctl *c, const struct drive_set *b)
 	}
 	if (c->json)
 		printf("{\"command\":\"format\",\"drives\":%u,\"bytes\":%llu,\"shards\":%u,"
-		       "\"copies\":%u}\n",
-		       b->count, (unsigned long long)bytes, c->shards, c->copies);
+		       "\"copies\":%u,\"fold\":%u}\n",
+		       b->count, (unsigned long long)bytes, c->shards, c->copies, c->fold);
 	else
 		printf("format: %u drive%s, %.1f GB, %u shards\n", b->count,
 		       b->count == 1 ? "" : "s", (double)bytes / 1e9, c->shards);
@@ -337,6 +337,20 @@ static int has_drives_for(const struct ctl *c, const struct drive_set *b)
 			     : ctl_fail("format: two copies of each block need two drives");
 }
 
+/* Up to three drives have copies: on three, parity would leave no more room for files, since there
+ * must be room to rebuild a drive on the other two.  Four or more have parity, as wide as they
+ * allow, and six or more two zones of it, as the rebuild of one of many drives may meet a second
+ * failure. */
+static void protect_by_default(struct ctl *c, uint32_t drives)
+{
+	enum { PARITY = 4, DOUBLE = 6, WIDEST = 8 };
+
+	ASSERT(drives > 0 && c->copies == 0 && c->fold == 0);
+	c->copies = drives >= DOUBLE ? 3 : drives > 1 ? 2 : 1;
+	if (drives >= PARITY)
+		c->fold = (uint32_t)min_u64(drives - c->copies + 1, WIDEST);
+}
+
 int ctl_cmd_format(struct ctl *c)
 {
 	struct drive_set b = { 0 };
@@ -350,8 +364,8 @@ int ctl_cmd_format(struct ctl *c)
 		status = open_drives(c, &b, true);
 	if (!status)
 		status = look_inside(c, &b);
-	if (c->copies == 0) /* not asked for: the safest that the drives allow */
-		c->copies = b.count > 1 ? 2 : 1;
+	if (c->copies == 0)
+		protect_by_default(c, b.count);
 	if (!status)
 		status = boot(c, &b, APP_BOOT_FORMAT);
 	if (!status)

@@ -198,6 +198,8 @@ static void file_destroy(struct nvme_soft_back *back)
 {
 	struct nvme_file_back *file = container_of(back, struct nvme_file_back, back);
 
+	/* The kernel keeps a ring's files until it has taken the ring apart, later. */
+	(void)flock(file->fd, LOCK_UN);
 	close(file->fd);
 	free(file);
 }

@@ -25,14 +25,22 @@ is_all_there() { # NAME
 	ctl -q export "$1" "$DIR/out" && same_trees "$DIR/src" "$DIR/out"
 }
 
-formats_with() { # COPIES OPTION...
-	copies=$1 && shift
+formats_with() { # COPIES FOLD OPTION...
+	copies=$1 fold=$2 && shift 2
 	"$BIN/wekactl" --json format "$@" >"$DIR/format.json" &&
-		grep -q "\"copies\": *$copies\b" "$DIR/format.json"
+		grep -q "\"copies\":$copies,\"fold\":$fold}" "$DIR/format.json"
 }
-check "one drive has one copy" formats_with 1 "$D0"
-check "two have two, if nothing else is said" formats_with 2 --force "$D0" "$D1"
-check "or one, if that is said" formats_with 1 --force --protect none "$D0" "$D1"
+check "one drive has one copy" formats_with 1 0 "$D0"
+check "two have two, if nothing else is said" formats_with 2 0 --force "$D0" "$D1"
+check "or one, if that is said" formats_with 1 0 --force --protect none "$D0" "$D1"
+more="$D0 $D1 $D2 file:$DIR/more3?size=32M"
+check "so have three" formats_with 2 0 --force "$D0" "$D1" "$D2"
+# shellcheck disable=SC2086 # names without spaces
+check "four have parity" formats_with 2 3 --force $more
+more="$more file:$DIR/more4?size=32M file:$DIR/more5?size=32M"
+# shellcheck disable=SC2086
+check "six have two zones of it" formats_with 3 4 --force $more
+rm "$DIR"/more?
 check "format" "$BIN/wekactl" --force format --protect none "$D0" "$D1" "$D2"
 check "start" start
 check "import" ctl -q import "$DIR/src" /tree
