@@ -64,12 +64,12 @@ struct meta; /* opaque: one mounted store */
 struct meta_drive_info {
 	uint64_t nblocks;    /* of 4096 bytes */
 	bool volatile_cache; /* a completed write is durable only after a flush, unless FUA */
-	char name[META_DRIVE_NAME]; /* for people: what is missing at a mount, ... */
-	uint64_t tag;               /* meta_drive_add(): as its offer says, and: */
-	uint32_t replaces;          /* 1 + the drive that is drained from then on; 0: none */
-	/* Limit of one META_IO_DEALLOCATE; 0: the drive gets none. */
-	uint32_t deallocate_max_blocks;
-	bool missing; /* mount: the store serves without it; see meta_mount_start() */
+	char name[META_DRIVE_NAME];     /* for people: what is missing at a mount, ... */
+	uint64_t tag;                   /* meta_drive_add(): as its offer says, and: */
+	uint32_t replaces;              /* 1 + the drive that is drained from then on; 0: none */
+	uint32_t deallocate_max_blocks; /* of one META_IO_DEALLOCATE; 0: it gets none */
+	uint32_t domain; /* drives of one number fail together: meta_domain.c; 0: alone */
+	bool missing;    /* mount: the store serves without it; see meta_mount_start() */
 };
 
 #define META_SPARE_AUTO UINT32_MAX /* of several copies, on more drives than that: 1; else none */
@@ -199,7 +199,7 @@ int meta_drive_drain_status(const struct meta *m); /* of either, the last */
 must_check bool meta_drive_failed(struct meta *m, uint32_t drive);
 
 struct meta_drive_stat {
-	uint32_t drive;
+	uint32_t drive, domain; /* the second: as meta_drive_info says */
 	bool draining, gone, missing;
 	bool lost;           /* it failed or is missing: its blocks are read from their twins */
 	bool roots, counted; /* a copy of them is there; the blocks below are set */
@@ -391,9 +391,8 @@ struct meta_statfs {
 	uint64_t zones_free;
 	uint64_t cache_pages;
 	uint64_t cache_pages_dirty;
-	uint64_t page_reads; /* from drives, since mount                */
-	uint64_t page_hits;
-	uint64_t log_blocks;         /* written since mount                     */
+	uint64_t page_reads, page_hits; /* from drives, since mount; in the cache */
+	uint64_t log_blocks;            /* written since mount                     */
 	uint64_t log_copies, copies; /* of a log block that is written now, of all others: 1, 2 */
 	uint64_t checkpoints;        /* completed since mount                   */
 	uint64_t leaves_early;       /* written ahead of one                    */
@@ -411,6 +410,7 @@ struct meta_statfs {
 	/* now; kept zones are never for files: log, reserve, spare; zone_blocks: with its header */
 	uint64_t live_blocks, live_pages, log_zones, kept_zones, zone_blocks;
 	uint64_t lone_blocks, converts, fold, folded_blocks, parity_blocks, protect_missing_blocks;
+	uint64_t near_blocks, domains, domains_few; /* meta_protect.h */
 };
 
 /*

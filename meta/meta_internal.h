@@ -283,7 +283,10 @@ struct meta {
 	uint32_t fold;   /* data zones of a fold, at most; 0: none is made (meta_fold.c) */
 	uint64_t dead;   /* drives, by their bits: what was written there may be lost */
 	uint64_t losing; /* ... that the superblocks do not name lost yet: meta_pair.c (3) */
-	int failed;      /* 0, or -EROFS once the log or a checkpoint could not be written */
+	uint8_t domain[META_DRIVES_MAX]; /* as configured; 0: its own (meta_domain.c) */
+	uint64_t mates[META_DRIVES_MAX]; /* each drive, and the others of its domain */
+	bool domains, domains_few;       /* some have several drives; there are too few to count */
+	int failed; /* 0, or -EROFS once the log or a checkpoint could not be written */
 	bool mounted;
 	bool checking; /* meta_check.c walks: nothing is collected during that            */
 	bool stopping; /* checkpoint whatever comes, until all is in roots              */

@@ -9,7 +9,10 @@
  * them; converts: 1 while there may be such blocks since meta_protect(), and no drive may be lost.
  * fold: the zones of data of a fold, at most, 0: none is made; folded_blocks: places for files in
  * folds; parity_blocks: of these written since the mount, for parity; protect_missing_blocks: live
- * ones that had no room when meta_protect() or meta_fold() was called last.
+ * ones that had no room when meta_protect() or meta_fold() was called last.  domains: failure
+ * domains, of which a group or fold has one zone each; 0: drives have none that count; domains_few:
+ * 1: since there are fewer than copies; near_blocks: in zones that were opened before that, and
+ * share a domain with another one of theirs.
  */
 #ifndef META_PROTECT_H
 #define META_PROTECT_H
@@ -62,7 +65,10 @@ struct meta_copies {
 	uint32_t copies; /* that the store keeps of each block */
 	uint64_t lost;   /* drives, by bits: meta_drive_stat.lost, those of a mount included */
 	bool converts;   /* some blocks still have one of two copies: meta_protect() */
-	bool cannot;     /* a superblock could not be written, or roots moved: it rests until
+	bool few;        /* drives have domains, but fewer than copies: they do not count */
+	bool near;       /* two copies of some blocks, or roots, are in one domain: they move */
+	uint32_t domains, lost_domains; /* that count; of these drives, or the drives if none do */
+	bool cannot; /* a superblock could not be written, or roots moved: it rests until
 			* meta_protect() is asked for again */
 };
 struct meta_copies meta_copies(const struct meta *m); /* as they are now */

@@ -121,8 +121,11 @@ bool meta__geo_any_roots_on(const struct meta__geo *g, uint32_t drive); /* ... o
 uint32_t meta__geo_roots_left(const struct meta__geo *g);
 /* Returns the pieces of a copy, each of which is on one drive. */
 uint32_t meta__geo_root_pieces(const struct meta__geo *g);
-/* Returns true if a piece of this copy is on the drive of the same piece of a lower copy. */
-bool meta__geo_roots_share(const struct meta__geo *g, uint32_t copy);
+/* Returns true if a piece of this copy is on the drive of the same piece of a lower copy, or on one
+ * of its mates. */
+bool meta__geo_roots_share(const struct meta__geo *g, uint32_t copy, const uint64_t *mates);
+/* Are the root areas on the first drives, where a superblock need not say it? */
+bool meta__geo_roots_first(const struct meta__geo *g);
 /* Returns the drive with this piece of a copy: a zone of it, or all. */
 uint32_t meta__geo_root_drive(const struct meta__geo *g, uint32_t copy, uint32_t piece);
 
@@ -253,6 +256,7 @@ struct meta__zone {
 	uint8_t parity;  /* ... and this is parity: META__PARITY_P or _Q; else 0 */
 	bool folding;    /* a fold is being made of it: it is no victim */
 	bool unlike;     /* its copies differ somewhere: it is emptied, not folded */
+	bool near;       /* two zones of its group or fold are in one domain: the same */
 	bool bare;       /* a twin that was freed alone: its content must stay (meta_fold.c (3)) */
 };
 
@@ -346,7 +350,7 @@ struct meta__zones {
 	uint32_t lone_on[META_DRIVES_MAX]; /* ... and their zones on each drive */
 	uint32_t folds;                    /* that there are, */
 	uint32_t folded;                   /* ... and their data zones */
-	uint32_t unlikes;
+	uint32_t unlikes, nears;
 	uint64_t parity_blocks; /* written since mount */
 	/* The headers of P and Q that name the members of a fold, from the write of each until the
 	 * fold is made; NULL at other times.  The status is -EAGAIN until the write has ended. */
@@ -480,11 +484,7 @@ static inline uint32_t meta__log_copies_max(const struct meta *m)
 	return m->copies > 2 ? META__LOG_COPIES : 2;
 }
 
-/* ... on the drives that serve now. */
-static inline uint32_t meta__log_copies_now(const struct meta *m)
-{
-	return min_u32(meta__log_copies_max(m), max_u32(1, m->zones->geo.drives_serving));
-}
+uint32_t meta__log_copies_now(const struct meta *m); /* ... on the drives that serve now */
 
 /* Boot: roots written now record that the log of this epoch must be replayed on them; all of it up
  * to seq is in the trees, and durable. */

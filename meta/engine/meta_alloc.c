@@ -23,6 +23,7 @@
  *      ahead: zones that stand ready for it become free, and those that it fills are closed
  *      [test_meta_full_rebuild].
  */
+#include "meta/engine/meta_domain.h"
 #include "meta/engine/meta_ops.h"
 #include "meta/engine/meta_fold.h"
 
@@ -205,7 +206,8 @@ void meta__supply_ready(struct meta *m, uint32_t zone)
 	if (refuses < META_DRIVES_MAX)
 		supply_drop(m, s, refuses);
 	else if (at->lone && at->lone < meta__width(m) &&
-		 meta__zone_pick_but(m, meta__drives_of(m, zone)) != META__ZONE_NONE)
+		 meta__zone_pick_but(m, meta__mates_of(m, meta__drives_of(m, zone))) !=
+			 META__ZONE_NONE)
 		supply_drop(m, s, META_DRIVES_MAX); /* a drive was added meanwhile, or got room */
 }
 

@@ -237,7 +237,7 @@ bool meta__fold_leaves(const struct meta *m, uint32_t zone)
 
 	do {
 		if (m->zones->geo.state[drive_of(m, at)] == DRIVE_DRAINS ||
-		    meta__zone_at(m, at)->unlike)
+		    meta__zone_at(m, at)->unlike || meta__zone_at(m, at)->near)
 			return true;
 		at = next_of(m, at);
 	} while (at != zone);

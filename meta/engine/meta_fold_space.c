@@ -9,23 +9,23 @@
  *      some.  So the reserve is larger (meta_space.c (1)): collection stops above what the folder
  *      needs, and new data above what collection needs for one fold
  *      [test_meta_fold_full:stores_that_had_changes_are_rebuilt].
- *  (2) The zones of a fold are on different drives.  So no fold is wider than the number of drives
- *      that take new zones, and a store with fewer than two beside those of the parity makes none.
+ *  (2) The zones of a fold are on different drives, and in different domains (meta_domain.c), each
+ *      of which counts as one drive here.  So no fold is wider than the number of drives that take
+ *      new zones, and a store with fewer than two beside those of the parity makes none.
  *  (3) Some zones are always in groups: open ones, and those that wait for others
  *      [test_meta_fold:files_fill_what_folds_can_hold].
  *  (4) Files leave room for folds that are as narrow as after a loss: meta_space.c (5)
  *      [test_meta_fold_full:room_is_kept_for_the_folds_of_the_drives_that_stay].
  */
+#include "meta/engine/meta_domain.h"
 #include "meta/engine/meta_fold.h"
 
 static uint32_t width_on(const struct meta *m, const uint32_t *on)
 {
 	const uint32_t parities = meta__fold_parities(m);
-	uint32_t drives = 0;
+	const uint32_t drives = meta__domains_on(m, on);
 
 	ASSERT(m->fold > 0);
-	for (uint32_t d = 0; d < m->zones->geo.ndrives; d++)
-		drives += on[d] > 0;
 	return drives < META__FOLD_MIN + parities ? 0
 						  : min_u32(m->fold, drives - parities); /* (2) */
 }
@@ -59,12 +59,13 @@ uint32_t meta__fold_room(const struct meta *m)
 static uint64_t zones_in(const struct meta *m, const uint32_t *on, uint64_t groups)
 {
 	const uint64_t all = meta__groups_made(m, on), width = width_on(m, on);
-	uint32_t part[META_DRIVES_MAX];
+	uint32_t part[META_DRIVES_MAX], sum[META_DRIVES_MAX];
 	uint64_t folds;
 
 	ASSERT(groups <= all && width >= META__FOLD_MIN); /* (2) */
+	meta__domains_sum(m, on, sum);
 	for (uint32_t d = 0; d < m->zones->geo.ndrives; d++)
-		part[d] = all ? (uint32_t)(on[d] * groups / all) : 0;
+		part[d] = all ? (uint32_t)(sum[d] * groups / all) : 0;
 	folds = meta__groups_on(m, part, (uint32_t)width + meta__fold_parities(m));
 	for (uint32_t d = 0; d < m->zones->geo.ndrives; d++)
 		part[d] -= (uint32_t)min_u64(part[d], folds);

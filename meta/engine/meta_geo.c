@@ -15,6 +15,9 @@
  *  (2) Zones follow the root area that format put on their drive, and stay there when the copy has
  *      moved into zones (meta_drain.c)
  *      [test_meta_super:nothing_overlaps_on_one_two_or_three_drives].
+ *  (3) Format puts the copies on the first drives, or on the first ones of different domains
+ *      (meta_domain.c); where these are not the first drives, the superblock says it, as that of a
+ *      store that grew does [test_meta_domain:format_puts_roots_into_different_domains].
  */
 #include "meta/meta_store.h"
 
@@ -62,7 +65,7 @@ static void place_zones(struct meta__geo *g, uint32_t d)
 	g->nzones += g->zone_count[d];
 }
 
-/* As format does. */
+/* As format does if drives have no domains. */
 static void place_roots(struct meta__geo *g)
 {
 	const uint64_t area = 2 * (uint64_t)g->nshards;
@@ -72,6 +75,57 @@ static void place_roots(struct meta__geo *g)
 		g->root_area[copy] = META_BADDR(copy, 1);
 	if (g->ndrives == 1)
 		g->root_area[1] = META_BADDR(0, g->nblocks[0] - 1 - area);
+}
+
+bool meta__geo_roots_first(const struct meta__geo *g)
+{
+	bool first = true;
+
+	ASSERT(g->ndrives > 0);
+	for (uint32_t copy = 0; copy < g->root_copies && g->ndrives > 1; copy++)
+		first &= g->root_area[copy] == META_BADDR(copy, 1);
+	return first;
+}
+
+/* Returns the first drive that is in none of these domains, or at least none of these drives. */
+static uint32_t drive_for_roots(const struct meta_conf *conf, uint64_t drives)
+{
+	uint32_t best = META_DRIVES_MAX;
+
+	ASSERT(drives);
+	for (uint32_t d = conf->ndrives; d-- > 0;) {
+		bool shares = false;
+
+		for (uint32_t other = 0; other < conf->ndrives; other++)
+			shares |= drives >> other & 1 && conf->drive[d].domain &&
+				  conf->drive[d].domain == conf->drive[other].domain;
+		if (!(drives >> d & 1) && !shares)
+			best = d;
+	}
+	for (uint32_t d = 0; best == META_DRIVES_MAX; d++)
+		best = drives >> d & 1 ? best : d;
+	return best;
+}
+
+/* (3) */
+static bool place_roots_apart(struct meta__geo *g, const struct meta_conf *conf,
+			      uint64_t at[META__ROOT_COPIES])
+{
+	uint64_t drives = 1;
+	bool differs = false;
+
+	if (conf->ndrives < g->root_copies)
+		return false;
+	at[0] = META_BADDR(0, 1);
+	for (uint32_t copy = 1; copy < g->root_copies; copy++) {
+		const uint32_t d = drive_for_roots(conf, drives);
+
+		ASSERT(d < conf->ndrives);
+		at[copy] = META_BADDR(d, 1);
+		drives |= 1ull << d;
+		differs |= d != copy;
+	}
+	return differs;
 }
 
 /* ndrives, nshards, root_copies, zone_blocks and nblocks are there.  root_at NULL: as format places
@@ -111,12 +165,14 @@ static void geo_build(struct meta__geo *g, const uint64_t *root_at)
 void meta__geo_make(struct meta__geo *g, const struct meta_conf *conf, uint32_t nshards,
 		    uint32_t zone_blocks)
 {
+	uint64_t at[META__ROOT_COPIES];
+
 	*g = (struct meta__geo){ .ndrives = conf->ndrives, .nshards = nshards };
 	g->root_copies = max_u32(2, min_u32(conf->copies, conf->ndrives)); /* (1) */
 	g->zone_blocks = zone_blocks ? zone_blocks : meta__geo_zone_blocks(conf);
 	for (uint32_t d = 0; d < conf->ndrives; d++)
 		g->nblocks[d] = conf->drive[d].nblocks;
-	geo_build(g, NULL);
+	geo_build(g, place_roots_apart(g, conf, at) ? at : NULL);
 }
 
 void meta__geo_of(struct meta__geo *g, const struct meta__super *s)
@@ -263,14 +319,15 @@ bool meta__geo_any_roots_on(const struct meta__geo *g, uint32_t drive)
 	return any;
 }
 
-bool meta__geo_roots_share(const struct meta__geo *g, uint32_t copy)
+bool meta__geo_roots_share(const struct meta__geo *g, uint32_t copy, const uint64_t *mates)
 {
 	bool share = false;
 
 	ASSERT(copy < g->root_copies);
 	for (uint32_t i = 0; i < meta__geo_root_pieces(g); i++)
 		for (uint32_t other = 0; other < copy; other++)
-			share |= meta__geo_root_drive(g, copy, i) ==
-				 meta__geo_root_drive(g, other, i);
+			share |= mates[meta__geo_root_drive(g, copy, i)] >>
+					 meta__geo_root_drive(g, other, i) &
+				 1;
 	return share;
 }

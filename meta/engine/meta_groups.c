@@ -5,16 +5,20 @@
  *   copies of each block   1    2 or 3
  *   zones of a group       1    as many, or as there are drives that take zones, if these are fewer
  *
- *  (1) The zones of a group are on different drives.  Zones of a drive that has more of them than
- *      all others can pair with make no groups, and so are no space
+ *  (1) The zones of a group are on different drives, and in different domains (meta_domain.c).
+ *      Zones of a drive that has more of them than all others can pair with make no groups, and so
+ *      are no space
  *      [test_meta_pair:groups_of_any_width_are_as_many_as_can_be_made].
  *  (2) While fewer drives take zones than a block has copies, all groups that are opened are
  *      narrow, and none of them moves before it could be wider, since a drive has been added
  *      [test_meta_three:groups_are_as_wide_as_there_are_drives].
  */
+#include "meta/engine/meta_domain.h"
 #include "meta/engine/meta_pair.h"
 
 #include "base/num.h"
+
+#include <string.h>
 
 uint32_t meta__taking(const struct meta *m)
 {
@@ -30,17 +34,17 @@ uint32_t meta__width(const struct meta *m)
 	ASSERT(m->copies >= 1 && m->copies <= META_COPIES_MAX);
 	if (likely(m->copies == 1))
 		return 1;
-	return max_u32(1, min_u32(m->copies, meta__taking(m)));
+	return max_u32(1, min_u32(m->copies, meta__domains_taking(m)));
 }
 
 bool meta__in_pairs(const struct meta *m)
 {
-	return unlikely(m->copies > 1) && meta__taking(m) > 1;
+	return unlikely(m->copies > 1) && meta__domains_taking(m) > 1;
 }
 
 /* The largest k drives can give one zone each to a group, so the others must have width - k for
  * each: that bounds the groups for any k, and they can be made when no k forbids it. */
-uint32_t meta__groups_on(const struct meta *m, const uint32_t *zones, uint32_t width)
+static uint32_t groups_of(const struct meta *m, const uint32_t *zones, uint32_t width)
 {
 	uint32_t largest[META_FOLD_ZONES] = { 0 }, sum = 0, groups;
 
@@ -63,6 +67,25 @@ uint32_t meta__groups_on(const struct meta *m, const uint32_t *zones, uint32_t w
 		groups = min_u32(groups, sum / (width - k));
 	}
 	return groups;
+}
+
+/* A domain gives one zone to a group, like a drive. */
+static wk_cold uint32_t groups_of_domains(const struct meta *m, const uint32_t *zones,
+					  uint32_t width)
+{
+	uint32_t on[META_DRIVES_MAX], sum[META_DRIVES_MAX];
+
+	ASSERT(m->domains);
+	for (uint32_t d = 0; d < m->zones->geo.ndrives; d++)
+		on[d] = meta__drive_takes(m, d) ? zones[d] : 0;
+	meta__domains_sum(m, on, sum);
+	return groups_of(m, sum, width);
+}
+
+uint32_t meta__groups_on(const struct meta *m, const uint32_t *zones, uint32_t width)
+{
+	return likely(!m->domains) ? groups_of(m, zones, width)
+				   : groups_of_domains(m, zones, width);
 }
 
 uint32_t meta__pairs_of(const struct meta *m, const uint32_t *zones)
@@ -212,17 +235,53 @@ static uint32_t spare_drives(const struct meta *m, uint32_t copies)
 	return left <= copies ? 0 : min_u32(spare, left - copies);
 }
 
-static void leave_out(const struct meta *m, uint32_t spare, uint32_t on[META_DRIVES_MAX])
+/* Returns the largest drive, of the domain that is left out already if that has another one; as
+ * many domains stay as a block has copies.  META_DRIVES_MAX: none may be left out. */
+static wk_cold uint32_t largest_of_domains(const struct meta *m, const uint32_t *on, uint64_t out,
+					   uint32_t copies)
 {
+	uint32_t best = META_DRIVES_MAX, now = meta__domains_on(m, on);
+	bool is_out = false;
+
+	ASSERT(m->domains);
+	for (uint32_t d = 0; d < m->zones->geo.ndrives; d++) {
+		const bool follows = meta__mates(m, d) & out;
+		uint32_t without[META_DRIVES_MAX];
+
+		if (on[d] == 0 || (best < META_DRIVES_MAX && is_out >= follows &&
+				   (is_out > follows || on[d] <= on[best])))
+			continue;
+		memcpy(without, on, sizeof(without));
+		without[d] = 0;
+		if (meta__domains_on(m, without) < min_u32(now, copies))
+			continue;
+		best = d;
+		is_out = follows;
+	}
+	return best;
+}
+
+static void leave_out(const struct meta *m, uint32_t spare, uint32_t copies,
+		      uint32_t on[META_DRIVES_MAX])
+{
+	uint64_t out = 0;
+
 	ASSERT(spare < m->zones->geo.ndrives);
-	for (; spare > 0; spare--)
-		on[largest(m, on)] = 0;
+	for (; spare > 0; spare--) {
+		const uint32_t d = likely(!m->domains) ? largest(m, on)
+						       : largest_of_domains(m, on, out, copies);
+
+		if (d == META_DRIVES_MAX)
+			return;
+		on[d] = 0;
+		out |= 1ull << d;
+	}
 }
 
 void meta__zones_left(const struct meta *m, uint32_t on[META_DRIVES_MAX])
 {
 	meta__zones_taking(m, on);
-	leave_out(m, spare_drives(m, m->copies), on);
+	leave_out(m, spare_drives(m, m->copies), m->copies, on);
 }
 
 /* Returns the groups kept back in a store that has this many copies. */
@@ -236,7 +295,7 @@ static uint32_t kept(const struct meta *m, uint32_t copies)
 	meta__zones_taking(m, on);
 	if (copies > 1)
 		total = groups_on(m, on, copies);
-	leave_out(m, spare, on);
+	leave_out(m, spare, copies, on);
 	for (uint32_t d = 0; d < m->zones->geo.ndrives; d++)
 		rest += on[d];
 	if (copies > 1)

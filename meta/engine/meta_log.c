@@ -45,6 +45,7 @@
  *      in it when a drive may be lost
  *      [test_meta_protect:zone_that_the_log_takes_next_has_its_copy_at_the_end].
  */
+#include "meta/engine/meta_domain.h"
 #include "meta/engine/meta_fresh.h"
 #include "meta/engine/meta_lend.h"
 #include "meta/engine/meta_log.h"
@@ -199,7 +200,8 @@ static bool more_fit(const struct meta *m, const uint32_t zone[META__LOG_COPIES]
 	uint64_t drives = 0;
 
 	for (uint32_t i = 0; i < meta__log_copies(zone); i++)
-		drives |= 1ull << META_BADDR_DRIVE(meta__geo_zone_baddr(&m->zones->geo, zone[i]));
+		drives |= meta__mates(
+			m, META_BADDR_DRIVE(meta__geo_zone_baddr(&m->zones->geo, zone[i])));
 	ASSERT(drives);
 	return meta__zone_pick_but(m, drives) != META__ZONE_NONE;
 }
@@ -231,7 +233,7 @@ static bool zone_ahead(struct meta *m)
 	err = meta__zone_take_log(m, l->ahead);
 	if (err) /* a header is under way, or a zone must die first */
 		meta__log_no_copies(l->ahead);
-	l->ahead_drives = m->zones->geo.drives_serving;
+	l->ahead_drives = meta__domains_serving(m);
 	ASSERT(err || has_ahead(l));
 	return !err;
 }

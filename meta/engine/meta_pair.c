@@ -242,7 +242,7 @@ bool meta__leaves(const struct meta *m, uint32_t zone)
 		return false;
 	if (meta__in_fold(at))
 		return meta__fold_leaves(m, zone);
-	if (at->unlike)
+	if (at->unlike || at->near)
 		return true;
 	if (d < META_DRIVES_MAX && m->zones->geo.state[d] == DRIVE_DRAINS &&
 	    meta__drives_of(m, zone) >> d & 1)
@@ -259,7 +259,8 @@ bool meta__any_leaves(const struct meta *m)
 	if (d < META_DRIVES_MAX && m->zones->geo.state[d] == DRIVE_DRAINS)
 		return true;
 	return m->copies > 1 &&
-	       (meta__lone_now(m) > 0 || m->zones->unlikes > 0 || d < META_DRIVES_MAX) &&
+	       (meta__lone_now(m) > 0 || m->zones->unlikes > 0 || m->zones->nears > 0 ||
+		d < META_DRIVES_MAX) &&
 	       meta__in_pairs(m);
 }
 
@@ -387,7 +388,7 @@ static wk_cold void tell_needed(struct meta *m, uint32_t drive)
 			drive, drive);
 }
 
-/* At least as many must stay as a set of drives says to be lost (4). */
+/* At least as many drives must stay as a set of drives says to be lost (4). */
 static bool enough_stay(const struct meta *m, uint32_t drive)
 {
 	const uint32_t lose = (uint32_t)__builtin_popcountll(m->losing) + 1;

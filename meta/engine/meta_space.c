@@ -31,6 +31,7 @@
  *      used already: so what it promises can be written at whatever moment that ends
  *      [test_meta_rebuild_room].
  */
+#include "meta/engine/meta_domain.h"
 #include "meta/engine/meta_ops.h"
 #include "meta/engine/meta_fold.h"
 
@@ -264,6 +265,9 @@ static void count_space(const struct meta *m, struct meta_statfs *out)
 	out->copies = m->copies;
 	out->lone_blocks = z->lone * a_zone;
 	out->converts = m->converts;
+	out->near_blocks = z->nears * a_zone;
+	out->domains = meta__domains_count(m);
+	out->domains_few = m->copies > 1 && m->domains_few;
 	out->fold = m->fold;
 	out->folded_blocks = z->folded * a_zone;
 	out->parity_blocks = z->parity_blocks;

@@ -20,8 +20,7 @@
  *      is being deallocated (DEALLOCATING) counts, and is free when its drive has answered.
  *  (6) The log's zones come in groups of the same order, a zone a copy: meta_log.c (7).
  *  (7) No zone of a dead drive is opened.  If the drive died while a header was being written, the
- *      zone becomes ready without that header: a supply drops it at once, and the log uses the
- *      group's other zones (meta_log.c (10)).
+ *      zone is ready without it: a supply drops it at once, the log uses others (meta_log.c (10)).
  */
 #include "meta/engine/meta_fold.h"
 #include "meta/engine/meta_lend.h"
@@ -95,7 +94,8 @@ static void set_free_in(struct meta *m, uint32_t zone, struct list *to)
 		z->data_zones--;
 	meta__zone_lone(m, zone, 0);
 	z->unlikes -= at->unlike;
-	at->moved = at->upper = at->unlike = at->folding = at->bare = false;
+	z->nears -= at->near;
+	at->moved = at->upper = at->unlike = at->near = at->folding = at->bare = false;
 	at->kept = 0;
 	at->state = ZONE_FREE;
 	at->kind = META__ZONE_FREE;
@@ -207,7 +207,7 @@ int meta__zones_setup(struct meta *m, const struct meta__geo *geo)
 		meta__twins_show(m);
 	z->free_total = z->coming = z->coming_data = z->log_count = z->page_zones = z->data_zones =
 		0;
-	z->leaving_us = z->drain_zones = z->lone = z->folds = z->folded = z->unlikes = 0;
+	z->leaving_us = z->drain_zones = z->lone = z->folds = z->folded = z->unlikes = z->nears = 0;
 	memset(z->naming, 0, sizeof(z->naming));
 	memset(z->lone_on, 0, sizeof(z->lone_on));
 	memset(z->lone_by, 0, sizeof(z->lone_by));
@@ -345,7 +345,7 @@ static bool moves(const struct meta *m, uint32_t first, uint64_t drives)
 	if (m->zones->geo.state[__builtin_ctzll(of & drives)] != DRIVE_LOST ||
 	    meta__in_fold(meta__zone_at(m, first)))
 		return true;
-	return meta__drives_read(m, of) < meta__width(m);
+	return meta__drives_read(m, of) < meta__width(m) || meta__zone_at(m, first)->near;
 }
 
 /* Adds the live blocks and pages in the zones of one of these drives, and in their folds; of a

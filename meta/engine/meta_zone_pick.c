@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* Picks the free zone that is used next, and the log's zones; counts how often zones were used.
  * meta_zone.c has the states of zones, and their rules. */
+#include "meta/engine/meta_domain.h"
 #include "meta/engine/meta_pair.h"
 
 #include "base/num.h"
@@ -64,17 +65,20 @@ uint32_t meta__zone_pick(const struct meta *m)
 	return meta__zone_pick_but(m, 0);
 }
 
-/* Returns the drives, by bits, that must give a zone to each group of so many: each has so large a
- * part of the zones that are free, or will be when lone groups have moved, that the others have not
- * enough to go with them.  For pairs that is a drive with at least half of all. */
+/* Returns the drives, by bits, of the domains that must give a zone to each group of so many: each
+ * has so large a part of the zones that are free, or will be when lone groups have moved, that the
+ * others have not enough to go with them.  For pairs that is a domain with at least half of all. */
 static uint64_t must_give(const struct meta *m, uint32_t width)
 {
 	const struct meta__zones *z = m->zones;
 	uint64_t zones[META_DRIVES_MAX] = { 0 }, sum = 0, drives = 0;
 
 	for (uint32_t d = 0; d < z->geo.ndrives; d++) {
-		zones[d] = meta__drive_takes(m, d) ? (uint64_t)z->free_count[d] + z->lone_on[d] : 0;
-		sum += zones[d];
+		const uint64_t has =
+			meta__drive_takes(m, d) ? (uint64_t)z->free_count[d] + z->lone_on[d] : 0;
+
+		zones[__builtin_ctzll(meta__mates(m, d))] += has;
+		sum += has;
 	}
 	for (; width > 1; width--) {
 		uint32_t best = 0;
@@ -84,7 +88,7 @@ static uint64_t must_give(const struct meta *m, uint32_t width)
 		ASSERT(zones[best] <= sum);
 		if (zones[best] * width < sum || zones[best] == 0)
 			break;
-		drives |= 1ull << best;
+		drives |= meta__mates(m, best);
 		sum -= zones[best];
 		zones[best] = 0;
 	}
@@ -94,12 +98,14 @@ static uint64_t must_give(const struct meta *m, uint32_t width)
 /* A group without such a drive would leave zones there that find no others: meta_groups.c (1). */
 static uint32_t pick_twin(const struct meta *m, uint64_t but, uint64_t must)
 {
-	for (must &= ~but; must; must &= must - 1) {
-		const uint32_t d = (uint32_t)__builtin_ctzll(must);
+	must &= ~but;
+	while (must) {
+		const uint64_t mates = meta__mates(m, (uint32_t)__builtin_ctzll(must));
+		const uint32_t zone = meta__zone_pick_but(m, ~mates);
 
-		ASSERT(meta__drive_takes(m, d)); /* meta_zone.c (7) */
-		if (m->zones->free_count[d] > 0)
-			return meta__zone_next(m, d);
+		if (zone != META__ZONE_NONE)
+			return zone;
+		must &= ~mates;
 	}
 	return meta__zone_pick_but(m, but);
 }
@@ -107,7 +113,7 @@ static uint32_t pick_twin(const struct meta *m, uint64_t but, uint64_t must)
 uint32_t meta__zone_pick_twins(const struct meta *m, uint32_t zone, uint32_t most, uint32_t *twin)
 {
 	const uint64_t must = must_give(m, most + 1);
-	uint64_t drives = 1ull << drive_of(m, zone);
+	uint64_t drives = meta__mates(m, drive_of(m, zone));
 	uint32_t count = 0, at;
 
 	ASSERT(m->copies > 1 && most < m->copies);
@@ -117,7 +123,8 @@ uint32_t meta__zone_pick_twins(const struct meta *m, uint32_t zone, uint32_t mos
 		for (; i > 0 && twin[i - 1] > at; i--)
 			twin[i] = twin[i - 1];
 		twin[i] = at;
-		drives |= 1ull << drive_of(m, at);
+		ASSERT(!(drives >> drive_of(m, at) & 1)); /* meta_domain.c (1) */
+		drives |= meta__mates(m, drive_of(m, at));
 	}
 	return count;
 }
@@ -186,8 +193,9 @@ static int log_open(struct meta *m)
 	for (uint32_t i = 0; i < copies && zone != META__ZONE_NONE; i++) {
 		if (i > 0 && !log_doubles(m))
 			break;
+		ASSERT(!(drives >> drive_of(m, zone) & 1)); /* meta_domain.c (1) */
 		ASSERT(meta__zone_open(m, zone, META__ZONE_LOG));
-		drives |= 1ull << drive_of(m, zone);
+		drives |= meta__mates(m, drive_of(m, zone));
 		zone = meta__zone_pick_but(m, drives);
 	}
 	return -EAGAIN;

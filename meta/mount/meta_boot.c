@@ -33,6 +33,7 @@
  *      of files must use the drives, not the kept writes.  The store is frozen when it serves
  *      [test_meta_missing:any_drive_may_be_left_out_while_the_log_counts].
  */
+#include "meta/engine/meta_domain.h"
 #include "meta/engine/meta_pair.h"
 #include "meta/meta_store.h"
 
@@ -648,6 +649,7 @@ int meta__boot_serve(struct meta *m)
 	b->status = 0;
 	b->stage = NULL;
 	forget(b);
+	meta__domains_look(m);
 	meta__ops_mounted(m);
 	if (meta__drives_missing(m) < META_DRIVES_MAX)
 		freeze_without(m, meta__drives_missing(m));

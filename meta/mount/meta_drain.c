@@ -39,7 +39,8 @@
  *  (4) Drives and zones keep their numbers for ever: the number of a drive that is gone is never
  *      used again [test_meta_drain:what_is_said_of_it_is_not_said_of_one_that_is_added].
  *  (5) At least one drive serves, or two while the store converts to two copies, and the live data
- *      fits on those that do when the drain begins
+ *      fits on those that do when the drain begins; if drives have domains, as many of these as a
+ *      block has copies (meta_domain.c (3))
  *      [test_meta_drain:more_than_the_others_can_hold_is_refused].
  *  (6) Checkpoints are requested only while they win something: a drain that cannot continue (no
  *      room, unreadable blocks) stops, and tries again when something has changed.
@@ -48,6 +49,7 @@
  *      none for roots and files
  *      [test_meta_pair_moves:store_whose_large_drive_is_lost_is_bounded_by_what_stays].
  */
+#include "meta/engine/meta_domain.h"
 #include "meta/engine/meta_fold.h"
 #include "meta/meta_protect.h"
 #include "meta/plans/meta_plan.h"
@@ -98,6 +100,7 @@ static void take_away(struct meta *m, uint32_t drive)
 	ASSERT(drive < m->conf.ndrives);
 	m->conf.drive[drive] = (struct meta_drive_info){ 0 };
 	m->dead &= ~(1ull << drive);
+	meta__domains_again(m); /* it does not count any more */
 	if (!(m->losing >> drive & 1))
 		return;
 	m->losing &= ~(1ull << drive); /* it failed when nothing was there any more */
@@ -223,6 +226,11 @@ static bool rest_has_room(const struct meta *m, uint32_t drive, uint32_t more)
 	ASSERT(g->zone_count[drive] <= g->zones_serving);
 	meta__zones_taking(m, on);
 	on[drive] = more; /* folds are as wide as they can be then */
+	if (m->domains)
+		return live_fits(
+			m, on,
+			meta__groups_on(m, on,
+					max_u32(1, min_u32(m->copies, meta__domains_on(m, on)))));
 	return live_fits(m, on, rest / max_u32(1, min_u32(drives, m->copies)));
 }
 
@@ -262,7 +270,7 @@ int meta_drive_drain(struct meta *m, uint32_t drive)
 	if (g->state[drive] == DRIVE_DRAINS)
 		return try_again(m);
 	if (g->zones_serving == g->zone_count[drive] ||
-	    (m->converts && g->drives_serving <= m->copies))
+	    (m->converts && g->drives_serving <= m->copies) || !meta__domains_allow(m, drive))
 		return -EPERM; /* (5) */
 	if (g->root_zones > META__ROOT_ZONES_MAX && meta__geo_any_roots_on(g, drive))
 		return -EFBIG;
@@ -370,7 +378,7 @@ static bool checkpoint_helps(const struct meta *m, uint32_t drive)
 		const uint32_t pair = meta__pair_first(m, i);
 		const struct meta__zone *at = &z->zone[pair];
 
-		if (all && !at->lone)
+		if (all && !at->lone && !at->near)
 			continue;
 
 		if (at->state == ZONE_EMPTY ||
@@ -389,7 +397,7 @@ static void checkpoint(struct meta *m, uint32_t drive)
 	const struct meta__zones *z = m->zones;
 	struct meta__drain *dr = &m->boot->drain;
 
-	const uint32_t free = drive < META_DRIVES_MAX ? z->free_count[drive] : z->lone;
+	const uint32_t free = drive < META_DRIVES_MAX ? z->free_count[drive] : z->lone + z->nears;
 
 	ASSERT(dr->asked <= ASKS_MAX); /* (6) */
 	if (dr->free_count != free || dr->free_total != z->free_total)
@@ -484,6 +492,7 @@ void meta_drive_stat(const struct meta *m, uint32_t drive, struct meta_drive_sta
 	out->missing = g->state[drive] == DRIVE_AWAY;
 	out->lost = g->state[drive] == DRIVE_LOST || (m->losing >> drive & 1);
 	out->zones = g->zone_count[drive];
+	out->domain = m->domain[drive];
 	if (out->gone)
 		return;
 	out->zones_used = g->zone_count[drive] - z->free_count[drive];

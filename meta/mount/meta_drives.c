@@ -44,6 +44,7 @@
  *      in a step as stay (meta_pair.c (4)), which are among the missing ones
  *      [test_meta_majority:drives_that_are_missing_are_lost_as_the_table_says].
  */
+#include "meta/engine/meta_domain.h"
 #include "meta/engine/meta_pair.h"
 
 #include <errno.h>
@@ -295,11 +296,11 @@ static void lose_missing(struct meta *m, struct meta__super *s, uint32_t drive)
 			drive, *s->drive_name[drive] ? ", " : "", s->drive_name[drive]);
 }
 
-/* Drives may be missing if each block has a copy more than are lost then (9). */
+/* Drives may be missing if each block has a copy more than domains are lost then (9). */
 static void do_without(struct meta *m, struct meta__super *s)
 {
-	uint64_t absent = 0;
-	uint32_t away, lost = 0, present = 0;
+	uint64_t absent = 0, lost = 0;
+	uint32_t away, present = 0;
 	bool told = true;
 
 	for (uint32_t d = 0; d < s->ndrives; d++) {
@@ -307,7 +308,7 @@ static void do_without(struct meta *m, struct meta__super *s)
 			continue;
 		if (s->drive_state[d] == DRIVE_LOST) {
 			m->conf.drive[d].missing = false; /* it is missed no more than others */
-			lost++;
+			lost |= 1ull << d;
 		} else if (meta__drives_given(m, d)) {
 			present++;
 		} else {
@@ -316,9 +317,9 @@ static void do_without(struct meta *m, struct meta__super *s)
 		}
 	}
 	away = (uint32_t)__builtin_popcountll(absent);
-	ASSERT(lost + present + away <= s->ndrives);
-	if (away == 0 || lost + away >= copies_sure(s))
-		return;
+	ASSERT((uint32_t)__builtin_popcountll(lost) + present + away <= s->ndrives);
+	if (away == 0 || meta__domains_in(m, lost | absent) >= copies_sure(s))
+		return; /* meta_domain.c (5) */
 	if (!any_serves(m, s) || (present <= away && !told))
 		return;
 	m->boot->told_missing = told;
@@ -478,6 +479,7 @@ int meta__drives_choose(struct meta *m)
 		leave_out(&b->super, &b->before);
 	else if (b->clash)
 		number(&b->super, b->top.set + 1);
+	meta__domains_take(m, b->super.copies, b->super.ndrives, b->super.drive_state);
 	do_without(m, &b->super);
 	err = may_miss(m, &b->super);
 	if (!err)
@@ -662,6 +664,7 @@ static int join(struct meta *m)
 	meta__zones_join(m, &geo);
 	b->super = b->next;
 	meta__drain_begun(m); /* ... and then without the one that it replaces */
+	meta__domains_again(m);
 	meta__gc_look_even(m);
 	meta__ckpt_want(m); /* after it collection checks whether drives are equally full */
 	meta__drives_end(m, 0);
@@ -748,6 +751,7 @@ int meta_drive_add(struct meta *m, const struct meta_drive_info *drive)
 	b->next = b->super;
 	number(&b->next, meta__drives_next_set(m));
 	b->next.ndrives = d + 1;
+	m->domain[d] = (uint8_t)drive->domain;
 	b->next.drive_nblocks[d] = drive->nblocks;
 	b->next.drive_tag[d] = drive->tag;
 	memcpy(b->next.drive_name[d], drive->name, META_DRIVE_NAME);

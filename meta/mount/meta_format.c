@@ -10,6 +10,7 @@
  *  (2) Only the superblocks make a store, so the one flush of the checkpoint,
  *      before them, suffices for everything that was written without FUA.
  */
+#include "meta/engine/meta_domain.h"
 #include "meta/meta_store.h"
 
 #include <errno.h>
@@ -62,6 +63,10 @@ static void super_make(struct meta *m)
 	};
 	memcpy(s->uuid, m->uuid, sizeof(s->uuid));
 	memcpy(s->drive_nblocks, g->nblocks, sizeof(s->drive_nblocks));
+	if (!meta__geo_roots_first(g)) { /* meta_geo.c (3) */
+		s->set = 1;
+		memcpy(s->root_at, g->root_area, sizeof(s->root_at));
+	}
 	for (uint32_t d = 0; d < g->ndrives; d++) {
 		memcpy(s->drive_name[d], m->conf.drive[d].name, META_DRIVE_NAME);
 		m->boot->super_first[d] = 1;
@@ -221,6 +226,7 @@ int meta__format_begin(struct meta *m)
 	m->epoch = 1;
 	m->spread_at = meta__spread_at(&m->conf);
 	memcpy(m->uuid, m->conf.uuid, sizeof(m->uuid));
+	meta__domains_take(m, m->copies, m->conf.ndrives, NULL);
 	meta__geo_make(&b->geo, &m->conf, m->nshards, 0);
 	meta__boot_next(m, wipe_supers);
 	return 0;

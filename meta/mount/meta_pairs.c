@@ -28,7 +28,7 @@
  *      [test_meta_pair_moves:drive_with_the_only_copy_is_not_lost_at_a_mount,
  *      test_meta_three:drives_with_all_copies_are_not_lost_at_a_mount].
  */
-#include "meta/engine/meta_pair.h"
+#include "meta/engine/meta_fold.h"
 
 #include "base/num.h"
 
@@ -167,40 +167,57 @@ void meta__pairs_settle(struct meta *m)
 	}
 }
 
-/* Returns a drive that this mount makes lost if all drives of the group are lost then;
- * META_DRIVES_MAX: one of them is not, or all were lost before. */
+/* Returns a drive that this mount makes lost if more drives of the group, or fold, are lost then
+ * than it can do without; META_DRIVES_MAX: so many are not, or all of these were lost before. */
 static uint32_t misses(const struct meta *m, uint32_t zone)
 {
 	const struct meta__boot *b = m->boot;
-	uint32_t drive = META_DRIVES_MAX;
+	const uint64_t drives = meta__drives_of(m, zone);
+	const uint32_t spare = meta__in_fold(meta__zone_at(m, zone))
+				       ? meta__fold_parities(m)
+				       : (uint32_t)__builtin_popcountll(drives) - 1;
+	uint32_t drive = META_DRIVES_MAX, lost = 0;
 
 	ASSERT(m->copies > 1 && b->log_judged);
-	for (uint64_t left = meta__drives_of(m, zone); left; left &= left - 1) {
+	for (uint64_t left = drives; left; left &= left - 1) {
 		const uint32_t d = (uint32_t)__builtin_ctzll(left);
 
 		ASSERT(d < b->geo.ndrives);
 		if (b->super.drive_state[d] != DRIVE_LOST)
-			return META_DRIVES_MAX;
+			continue;
+		lost++;
 		if (b->top.drive_state[d] != DRIVE_LOST)
 			drive = d;
 	}
-	return drive;
+	return lost > spare ? drive : META_DRIVES_MAX;
 }
 
-/* (4) Before anything is written.  Groups that lack no zone have more than can be missing. */
+static uint32_t lost_drives(const struct meta *m)
+{
+	uint32_t lost = 0;
+
+	ASSERT(m->boot->geo.ndrives <= META_DRIVES_MAX);
+	for (uint32_t d = 0; d < m->boot->geo.ndrives; d++)
+		lost += m->boot->super.drive_state[d] == DRIVE_LOST;
+	return lost;
+}
+
+/* (4) Before anything is written.  Groups that lack no zone have more than can be missing, unless
+ * whole domains are (meta_domain.c). */
 int meta__pairs_judge(struct meta *m)
 {
 	const struct meta__boot *b = m->boot;
+	const bool many = lost_drives(m) >= m->copies; /* of one domain, by its name */
 
 	ASSERT(b->log_judged && !m->zones->counted);
 	ASSERT(!m->mounted && !b->replaying);
-	if (m->copies < 2 || b->told_missing || m->zones->lone == 0)
+	if (m->copies < 2 || b->told_missing || (m->zones->lone == 0 && !many))
 		return 0;
 	for (uint32_t i = 0; i < b->geo.nzones; i++) {
 		const struct meta__zone *at = meta__zone_at(m, i);
 		uint32_t d;
 
-		if (!at->lone || (at->live == 0 && at->pending == 0))
+		if (!(at->lone || many) || (at->live == 0 && at->pending == 0))
 			continue;
 		d = misses(m, i);
 		if (d == META_DRIVES_MAX)

@@ -44,6 +44,7 @@
  *      files can be replaced when they take effect
  *      [test_meta_fold_full:all_can_be_replaced_when_other_folds_are_accepted].
  */
+#include "meta/engine/meta_domain.h"
 #include "meta/engine/meta_lend.h"
 #include "meta/engine/meta_log.h"
 #include "meta/engine/meta_pair.h"
@@ -142,14 +143,17 @@ static bool has_room(struct meta *m)
 	return false;
 }
 
-/* Roots that share a drive must be moved; more zones than these no superblock can name. */
-static bool roots_stay(const struct meta__geo *g)
+/* Roots that share a drive or domain must move; more zones than these no superblock can name. */
+static bool roots_stay(const struct meta__geo *g, const uint64_t *mates)
 {
 	bool share = false;
 
 	ASSERT(g->root_zones > 0);
+	ASSERT(g->root_copies == 2); /* of a store of one copy */
 	for (uint32_t d = 0; d < g->ndrives; d++)
-		share |= meta__geo_roots_on(g, 0, d) && meta__geo_roots_on(g, 1, d);
+		for (uint64_t left = mates[d]; left; left &= left - 1)
+			share |= meta__geo_roots_on(g, 0, d) &&
+				 meta__geo_roots_on(g, 1, (uint32_t)__builtin_ctzll(left));
 	return share && g->root_zones > META__ROOT_ZONES_MAX;
 }
 
@@ -181,11 +185,11 @@ int meta_protect(struct meta *m)
 	}
 	if (m->copies > 1)
 		return -EALREADY;
-	if (g->drives_serving < 2)
+	if (meta__domains_serving(m) < 2 || m->domains_few)
 		return -EPERM;
 	if (!all_serve(m))
 		return -ENODEV;
-	if (roots_stay(g))
+	if (roots_stay(g, m->mates))
 		return -EFBIG;
 	if (!has_room(m))
 		return -ENOSPC;
@@ -247,7 +251,7 @@ int meta_fold(struct meta *m, uint32_t zones)
 	if (m->fold == zones)
 		return -EALREADY;
 	if (m->copies < 2 || m->converts ||
-	    m->zones->geo.drives_serving < zones + m->copies - 1) /* one of parity for each loss */
+	    meta__domains_serving(m) < zones + m->copies - 1) /* one of parity for each loss */
 		return -EPERM;
 	if (!fold_has_room(m, zones))
 		return -ENOSPC;
@@ -300,6 +304,9 @@ struct meta_copies meta_copies(const struct meta *m)
 		.copies = max_u32(m->copies, 1),
 		.converts = m->converts,
 		.cannot = m->converts && m->boot->drain.cannot,
+		.few = m->copies > 1 && m->domains_few,
+		.near = m->zones->nears > 0,
+		.domains = meta__domains_count(m),
 	};
 
 	ASSERT(!m->home && !(m->losing & ~m->dead));
@@ -309,6 +316,7 @@ struct meta_copies meta_copies(const struct meta *m)
 		if (d < m->zones->geo.ndrives && m->zones->geo.state[d] == DRIVE_LOST)
 			out.lost |= 1ull << d;
 	}
+	out.lost_domains = meta__domains_in(m, out.lost);
 	return out;
 }
 

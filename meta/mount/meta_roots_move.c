@@ -10,12 +10,14 @@
  *      any that is lost.  All such copies move together, before other blocks are rebuilt: until
  *      then the store may have its roots on one drive
  *      [test_meta_three_roots:roots_of_two_lost_drives_move].
- *  (2) In a store that may lose drives the copies of a root are on different ones, as far as drives
- *      take zones: a copy that shares a drive with a lower one moves to a drive that has none
+ *  (2) In a store that may lose drives the copies of a root are on different ones, in different
+ *      domains (meta_domain.c), as far as drives take zones: a copy that shares a drive or domain
+ *      with a lower one moves to a drive of a domain that has none
  *      [test_meta_three_roots:roots_go_to_three_drives_again_when_one_is_added].
  *  (3) Roots that wait for a checkpoint give way to a drive that is lost meanwhile, and begin again
  *      when that is recorded [test_meta_pair_moves:drive_is_lost_while_roots_wait_to_be_moved].
  */
+#include "meta/engine/meta_domain.h"
 #include "meta/engine/meta_pair.h"
 
 #include <errno.h>
@@ -52,10 +54,10 @@ static uint64_t drives_of_others(const struct meta *m, uint32_t copy, uint32_t p
 	return drives;
 }
 
-/* A drive that takes zones, and has none of the other copies of this piece. */
+/* A drive that takes zones, in a domain with none of the other copies of this piece. */
 static bool another_drive(const struct meta *m, uint32_t copy, uint32_t piece)
 {
-	const uint64_t others = drives_of_others(m, copy, piece);
+	const uint64_t others = meta__mates_of(m, drives_of_others(m, copy, piece));
 	bool any = false;
 
 	ASSERT(copy < m->zones->geo.root_copies);
@@ -70,8 +72,8 @@ static bool shares(const struct meta *m, uint32_t copy)
 	const struct meta__geo *g = &m->zones->geo;
 	bool all = true;
 
-	ASSERT(copy > 0 || !meta__geo_roots_share(g, copy));
-	if (likely(!meta__geo_roots_share(g, copy)) || !meta__in_pairs(m))
+	ASSERT(copy > 0 || !meta__geo_roots_share(g, copy, m->mates));
+	if (likely(!meta__geo_roots_share(g, copy, m->mates)) || !meta__in_pairs(m))
 		return false;
 	for (uint32_t i = 0; i < meta__geo_root_pieces(g); i++)
 		all &= another_drive(m, copy, i);
@@ -260,15 +262,16 @@ static void roots_begin(struct meta *m)
 	meta__drives_begin(m, NULL, roots_wait);
 }
 
-/* Picks a zone on another drive than the other copies of this piece.  If no such drive has a free
+/* Picks a zone in another domain than the other copies of this piece.  If no such drive has a free
  * zone, but one soon answers a deallocate command (meta_deallocate.c), it picks none yet.
- * Otherwise it picks a zone on the drive of another copy, but only if this copy's drive leaves the
- * store. */
+ * Otherwise it picks a zone on another drive than theirs, or else on any, but only if this copy's
+ * drive leaves the store. */
 static uint32_t zone_for_roots(const struct meta *m, uint32_t copy, uint32_t piece)
 {
 	const struct meta__zones *z = m->zones;
-	const uint64_t others = drives_of_others(m, copy, piece);
-	const uint32_t passes = is_left(m, copy) ? 2 : 1;
+	const uint64_t but[] = { meta__mates_of(m, drives_of_others(m, copy, piece)),
+				 drives_of_others(m, copy, piece), 0 };
+	const uint32_t passes = is_left(m, copy) ? 3 : 1;
 	uint32_t best = META_DRIVES_MAX;
 
 	ASSERT(copy < z->geo.root_copies);
@@ -276,7 +279,7 @@ static uint32_t zone_for_roots(const struct meta *m, uint32_t copy, uint32_t pie
 		bool soon = false;
 
 		for (uint32_t d = 0; d < z->geo.ndrives; d++) {
-			if (!meta__drive_serves(m, d) || (!pass && others >> d & 1))
+			if (!meta__drive_serves(m, d) || but[pass] >> d & 1)
 				continue;
 			soon |= z->deallocation[d].zone != META__ZONE_NONE;
 			if (z->free_count[d] &&

@@ -40,6 +40,7 @@
  *      [test_meta_fold_full:files_take_the_room_of_others_that_go].
  */
 #include "base/gf.h"
+#include "meta/engine/meta_domain.h"
 #include "meta/engine/meta_fold.h"
 #include "meta/ops/meta_gc.h"
 
@@ -182,7 +183,8 @@ static bool may_be_folded(const struct meta *m, const struct meta__zone *at, boo
 	uint32_t twin[META__TWINS_MAX], twins;
 
 	if (at->state != ZONE_CLOSED || at->kind != META__ZONE_DATA || at->live == 0 ||
-	    at->pending || at->victim || at->unlike || at->kept || at->lone || !at->twin)
+	    at->pending || at->victim || at->unlike || at->near || at->kept || at->lone ||
+	    !at->twin)
 		return false;
 	ASSERT(!meta__in_fold(at)); /* it has a twin */
 	twins = meta__group_others(m, zone, twin);
@@ -195,12 +197,19 @@ static bool may_be_folded(const struct meta *m, const struct meta__zone *at, boo
 	       (at->closed + AGE <= m->zones->epoch && at->live >= m->zones->geo.zone_end / 2);
 }
 
-/* The group of each drive that is folded next: it was closed first; and how many it has. */
+/* The group of each domain that is folded next: it was closed first; and how many it has.  A domain
+ * has the number of its first drive (meta_domain.c); most have no other. */
 struct choice {
 	uint32_t zone[META_DRIVES_MAX], count[META_DRIVES_MAX];
-	uint32_t drives; /* that have one, and are not for the parity */
+	uint32_t domains; /* that have one, and are not for the parity */
 	uint32_t parity[META_FOLD_PARITIES], parities;
 };
+
+static uint32_t domain_of(const struct meta *m, uint32_t drive)
+{
+	ASSERT(meta__mates(m, drive));
+	return (uint32_t)__builtin_ctzll(meta__mates(m, drive));
+}
 
 static void look(const struct meta *m, struct choice *c)
 {
@@ -213,12 +222,12 @@ static void look(const struct meta *m, struct choice *c)
 
 		if (!may_be_folded(m, &z->zone[i], is_needed))
 			continue;
-		d = drive_of(m, i);
+		d = domain_of(m, drive_of(m, i));
 		if (c->count[d]++ == 0 || z->zone[i].closed < z->zone[c->zone[d]].closed)
 			c->zone[d] = i;
-		c->drives += c->count[d] == 1;
+		c->domains += c->count[d] == 1;
 	}
-	ASSERT(c->drives <= z->geo.ndrives);
+	ASSERT(c->domains <= z->geo.ndrives);
 }
 
 /* (5) */
@@ -228,16 +237,17 @@ static bool has_room(const struct meta *m)
 	return meta__groups_free(m) + 1 >= meta__zone_reserve(m, false) + meta__fold_parities(m);
 }
 
-static bool is_taken(const struct choice *c, uint32_t drive)
+static bool is_taken(const struct meta *m, const struct choice *c, uint32_t drive)
 {
 	bool is = false;
 
 	for (uint32_t i = 0; i < c->parities; i++)
-		is |= c->parity[i] == drive;
+		is |= meta__mates(m, c->parity[i]) >> drive & 1;
 	return is;
 }
 
-/* Takes the emptiest drive for a parity, beside which so many others have a group.  False: none. */
+/* Takes the emptiest drive for a parity, beside whose domain so many others have a group.  False:
+ * none. */
 static bool take_parity(const struct meta *m, struct choice *c, uint32_t width)
 {
 	const struct meta__zones *z = m->zones;
@@ -248,8 +258,8 @@ static bool take_parity(const struct meta *m, struct choice *c, uint32_t width)
 	for (uint32_t d = 0; d < z->geo.ndrives; d++) {
 		uint64_t share;
 
-		if (!meta__drive_takes(m, d) || z->free_count[d] == 0 || is_taken(c, d) ||
-		    c->drives < width + (c->count[d] > 0))
+		if (!meta__drive_takes(m, d) || z->free_count[d] == 0 || is_taken(m, c, d) ||
+		    c->domains < width + (c->count[domain_of(m, d)] > 0))
 			continue;
 		share = ((uint64_t)z->free_count[d] << 32) / z->geo.zone_count[d];
 		if (best < META_DRIVES_MAX && share <= best_share)
@@ -261,7 +271,7 @@ static bool take_parity(const struct meta *m, struct choice *c, uint32_t width)
 		return false;
 	ASSERT(meta__zone_next(m, best) != META__ZONE_NONE);
 	c->parity[c->parities++] = best;
-	c->drives -= c->count[best] > 0;
+	c->domains -= c->count[domain_of(m, best)] > 0;
 	return true;
 }
 
@@ -278,7 +288,7 @@ static bool take_parities(const struct meta *m, struct choice *c, uint32_t width
 	return true;
 }
 
-/* Takes the drives that have most groups. */
+/* Takes the domains that have most groups. */
 static void choose(struct meta *m, struct choice *c, uint32_t width)
 {
 	struct meta__folder *f = m->folder;
@@ -286,14 +296,14 @@ static void choose(struct meta *m, struct choice *c, uint32_t width)
 
 	ASSERT(width >= META__FOLD_MIN && width <= META_FOLD_MAX);
 	for (uint32_t i = 0; i < c->parities; i++)
-		c->count[c->parity[i]] = 0;
+		c->count[domain_of(m, c->parity[i])] = 0;
 	for (; head.members < width; head.members++) {
 		uint32_t best = 0;
 
 		for (uint32_t d = 1; d < m->zones->geo.ndrives; d++)
 			if (c->count[d] > c->count[best])
 				best = d;
-		ASSERT(c->count[best] > 0 && !is_taken(c, best)); /* meta_fold.c (1) */
+		ASSERT(c->count[best] > 0 && !is_taken(m, c, best)); /* meta_domain.c (1) */
 		c->count[best] = 0;
 		head.member[head.members] = c->zone[best];
 		head.member_incarnation[head.members] =

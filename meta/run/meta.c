@@ -30,6 +30,21 @@
 static_assert(META__CACHE_FRAMES_MIN * META_PAGE_BYTES == 2u << 20,
 	      "the line in meta_conf_problem");
 
+/* Returns how many domains the drives are in: meta_domain.c. */
+static uint32_t domains(const struct meta_conf *c)
+{
+	uint64_t seen = 0;
+	uint32_t alone = 0;
+
+	for (uint32_t d = 0; d < c->ndrives; d++)
+		if (c->drive[d].domain)
+			seen |= 1ull << (c->drive[d].domain - 1);
+		else
+			alone++;
+	ASSERT(c->ndrives <= META_DRIVES_MAX);
+	return alone + (uint32_t)__builtin_popcountll(seen);
+}
+
 static const char *drives_problem(const struct meta_conf *c)
 {
 	struct meta__geo geo;
@@ -62,6 +77,9 @@ const char *meta_conf_problem(const struct meta_conf *conf)
 		return "no operation may run";
 	if (conf->copies > META__ROOT_COPIES)
 		return "a block has one, two or three copies";
+	for (uint32_t d = 0; d < META_DRIVES_MAX; d++)
+		if (conf->drive[d].domain > META_DRIVES_MAX)
+			return "there are more than 64 failure domains";
 	if (conf->nshards && conf->copies > conf->ndrives)
 		return "copies of a block need as many drives";
 	if (conf->fold &&
@@ -69,6 +87,11 @@ const char *meta_conf_problem(const struct meta_conf *conf)
 		return "a fold is of 2 to 10 zones, in a store of two copies or three";
 	if (conf->nshards && conf->fold && conf->fold + conf->copies > conf->ndrives + 1)
 		return "a fold needs a drive for each zone of data and of parity";
+	if (conf->nshards &&
+	    max_u32(conf->copies, conf->fold ? conf->fold + conf->copies - 1 : 1) > domains(conf))
+		return conf->fold ? "a fold needs a failure domain for each zone of data and of "
+				    "parity"
+				  : "copies of a block need as many failure domains";
 	return drives_problem(conf);
 }
 
@@ -144,6 +167,10 @@ int meta_create(struct meta **out, const struct meta_conf *conf)
 	if (!m)
 		return -ENOMEM;
 	m->conf = *conf;
+	for (uint32_t d = 0; d < META_DRIVES_MAX; d++) {
+		m->domain[d] = (uint8_t)conf->drive[d].domain;
+		m->mates[d] = 1ull << d;
+	}
 	m->copies = max_u32(conf->copies, 1); /* a mount takes the store's */
 	m->fold = conf->fold;
 	m->rows = &meta__op_rows;

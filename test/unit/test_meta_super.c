@@ -140,19 +140,21 @@ Test(meta_super, roots_that_are_left_are_counted_where_they_are_fewest)
 
 Test(meta_super, copies_of_the_roots_that_share_a_drive_are_found_piece_by_piece)
 {
+	const uint64_t alone[] = { 1, 2, 4, 8, 16 }, mates[] = { 1, 10, 4, 10, 16 };
 	struct meta_conf c = conf_of(5, 4u << 20);
 	struct meta__geo g;
 
 	c.copies = 3;
 	meta__geo_make(&g, &c, 64, 0);
 	for (uint32_t copy = 0; copy < 3; copy++)
-		cr_assert(!meta__geo_roots_share(&g, copy));
+		cr_assert(!meta__geo_roots_share(&g, copy, alone));
 	for (uint32_t i = 0; i < 10; i++)
 		g.root_zone[2][i] = g.zone_base[i == 7 ? 1 : 4] + i + 1;
-	cr_assert(meta__geo_roots_share(&g, 2));
-	cr_assert(!meta__geo_roots_share(&g, 1), "the higher copy has to move");
+	cr_assert(meta__geo_roots_share(&g, 2, alone));
+	cr_assert(!meta__geo_roots_share(&g, 1, alone), "the higher copy has to move");
 	g.root_zone[2][7] = g.zone_base[3] + 7 + 1;
-	cr_assert(!meta__geo_roots_share(&g, 2));
+	cr_assert(!meta__geo_roots_share(&g, 2, alone));
+	cr_assert(meta__geo_roots_share(&g, 2, mates), "drives 1 and 3 are in one domain");
 }
 Test(meta_super, what_is_in_no_zone_has_none)
 {
