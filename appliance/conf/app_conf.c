@@ -31,6 +31,7 @@
 
 enum kind {
 	KIND_DRIVE,
+	KIND_DOMAIN,
 	KIND_LISTEN,
 	KIND_TEXT,
 	KIND_CORE,
@@ -57,6 +58,10 @@ static const struct key keys[APP_CONF_KEYS] = {
 			     "pci:ADDRESS, vfio-user:SOCKET, file:PATH or mem:SIZE; "
 			     "a line for each",
 			     NULL },
+	[APP_CONF_DOMAIN] = { "domain", KIND_DOMAIN, 0, 1, APP_DOMAIN_MAX - 1, 0,
+			      "failure domain of the drives below it: they count as one; none: of "
+			      "each its own",
+			      NULL },
 	[APP_CONF_ALLOW_MISSING] = { "allow_missing", KIND_TEXT, AT(allow_missing), 1,
 				     APP_CONF_TEXT_MAX - 1, 0,
 				     "lost drives, by their numbers, such as 1,3, or one by its "
@@ -192,6 +197,7 @@ static const struct key keys[APP_CONF_KEYS] = {
 
 struct parser {
 	struct app_conf *c;
+	uint32_t domain; /* of the drives that follow; 0: of each its own */
 	const char *text;
 	size_t size_bytes;
 	size_t at;
@@ -330,6 +336,9 @@ static void range_text(char *out, size_t out_size, const struct key *k)
 	case KIND_DRIVE:
 		snprintf(out, out_size, "1 to %u of them", APP_CONF_DRIVES_MAX);
 		return;
+	case KIND_DOMAIN:
+		snprintf(out, out_size, "1 to %u letters, digits and - _ . :", APP_DOMAIN_MAX - 1);
+		return;
 	case KIND_LISTEN:
 		snprintf(out, out_size, "1 to %u of them", APP_CONF_LISTEN_MAX);
 		return;
@@ -355,6 +364,7 @@ static int number_of_kind(enum kind kind, const char *value, uint64_t *out)
 		return err || *end ? -EINVAL : 0;
 	case KIND_TEXT:
 	case KIND_DRIVE:
+	case KIND_DOMAIN:
 	case KIND_LISTEN:
 		break;
 	}
@@ -418,6 +428,18 @@ static void take_drive(struct parser *p, const char *value)
 		return;
 	}
 	memcpy(c->drive[c->ndrives++], value, strlen(value) + 1);
+	app_domains_put(&c->domains, value, p->domain);
+}
+
+static void take_domain(struct parser *p, const struct key *k, const char *value)
+{
+	char range[96];
+
+	p->domain = 0;
+	if (strcmp(value, "none") == 0 || app_domains_number(&p->c->domains, value, &p->domain))
+		return;
+	range_text(range, sizeof(range), k);
+	fail(p, "%s = %s: allowed are %s", k->name, value, range);
 }
 
 static void take_listen(struct parser *p, const char *value)
@@ -455,7 +477,7 @@ static int take(void *user, const char *section, const char *name, const char *v
 		fail(p, "%s: no such key (weka-appliance --list-keys names them all)", name);
 		return 1;
 	}
-	if (p->c->line[i] && keys[i].kind != KIND_DRIVE && keys[i].kind != KIND_LISTEN) {
+	if (p->c->line[i] && keys[i].kind >= KIND_TEXT) {
 		fail(p, "%s: given before, in line %u", name, p->c->line[i]);
 		return 1;
 	}
@@ -463,6 +485,9 @@ static int take(void *user, const char *section, const char *name, const char *v
 	switch (keys[i].kind) {
 	case KIND_DRIVE:
 		take_drive(p, value);
+		break;
+	case KIND_DOMAIN:
+		take_domain(p, &keys[i], value);
 		break;
 	case KIND_LISTEN:
 		take_listen(p, value);
@@ -533,6 +558,8 @@ bool app_conf_differs(const struct app_conf *a, const struct app_conf *b, enum a
 {
 	const char *at_a = (const char *)a + keys[key].at, *at_b = (const char *)b + keys[key].at;
 
+	if (keys[key].kind == KIND_DOMAIN)
+		return app_domains_differ(&a->domains, &b->domains);
 	if (keys[key].kind == KIND_DRIVE || keys[key].kind == KIND_LISTEN)
 		return false;
 	if (keys[key].kind == KIND_TEXT)
@@ -562,64 +589,6 @@ bool app_conf_anonymous(const struct app_conf *c, struct fab_rights *out)
 	return true;
 }
 
-/* Finds mistakes that no single line shows: missing keys, and keys that contradict each other. */
-static int check_whole(const struct app_conf *c, char *why)
-{
-	struct fab_server_cfg shm = { 0 };
-	struct fab_rights rights;
-	uint32_t mem_count = 0;
-
-	for (uint32_t i = 0; i < c->ndrives; i++)
-		mem_count += strncmp(c->drive[i], "mem:", 4) == 0;
-	if (app_conf_shm(c, &shm, why) || app_conf_metrics_check(c, why))
-		return -EINVAL;
-	if (c->ndrives == 0)
-		app_conf_blame(c, APP_CONF_DRIVE, why, "not given: at least one drive is needed");
-	else if (mem_count != 0 && mem_count != c->ndrives)
-		app_conf_blame(c, APP_CONF_DRIVE, why,
-			       "mem: drives, lost at each stop, do not mix with others");
-	else if (c->allow_missing[0] && mem_count)
-		app_conf_blame(c, APP_CONF_ALLOW_MISSING, why,
-			       "mem: drives make a new store at each start: none can be missing");
-	else if (c->allow_missing[0] && !app_conf_drive_named(c->allow_missing))
-		app_conf_blame(
-			c, APP_CONF_ALLOW_MISSING, why,
-			"allowed are a drive's number in the store, 0 to 63, or its name, as the "
-			"start prints it");
-	else if (c->nlisten == 0)
-		app_conf_blame(c, APP_CONF_LISTEN, why,
-			       "not given: at least one address is needed");
-	else if (!c->key_file[0] && !c->key_dir[0] && !app_conf_anonymous(c, &rights))
-		app_conf_blame(c, APP_CONF_KEY_FILE, why,
-			       "not given, and neither is key_dir: clients must prove a key");
-	else if (strcmp(c->anonymous, "none") != 0 && app_key_rights_parse(c->anonymous, &rights))
-		app_conf_blame(c, APP_CONF_ANONYMOUS, why,
-			       "allowed are none, read, write, read:/PATH and write:/PATH");
-	else if (strcmp(c->anonymous_from, "loopback") != 0 &&
-		 strcmp(c->anonymous_from, "any") != 0)
-		app_conf_blame(c, APP_CONF_ANONYMOUS_FROM, why, "allowed are loopback and any");
-	else if (app_key_id_reserved(c->key_id))
-		app_conf_blame(c, APP_CONF_KEY_ID, why, "this name has a meaning of its own");
-	else if (strcmp(c->tls, "off") != 0 && strcmp(c->tls, "required") != 0)
-		app_conf_blame(c, APP_CONF_TLS, why, "allowed are off and required");
-	else if (strcmp(c->deallocate, "own") != 0 && strcmp(c->deallocate, "all") != 0 &&
-		 strcmp(c->deallocate, "none") != 0)
-		app_conf_blame(c, APP_CONF_DEALLOCATE, why, "allowed are own, all and none");
-	else if (app_conf_scheme(c->protect).copies == 0)
-		app_conf_blame(c, APP_CONF_PROTECT, why, "not none, mirror, K+1 or K+2");
-	else if (c->session_pools_max_bytes > c->pools_max_bytes && c->line[APP_CONF_SESSION_POOLS])
-		app_conf_blame(c, APP_CONF_SESSION_POOLS, why,
-			       "more than pools_max, of all clients");
-	else if (c->window_max_bytes % 4096)
-		app_conf_blame(c, APP_CONF_WINDOW_MAX, why, "not a multiple of 4096");
-	else if (c->core != APP_CORE_AUTO && c->core != APP_CORE_NONE && c->core + 1 < c->cores)
-		app_conf_blame(c, APP_CONF_CORES, why,
-			       "more than there are CPUs from `core` downwards");
-	else
-		return 0;
-	return -EINVAL;
-}
-
 int app_conf_parse(struct app_conf *c, const char *file, const char *text, size_t size_bytes,
 		   char *why)
 {
@@ -642,7 +611,7 @@ int app_conf_parse(struct app_conf *c, const char *file, const char *text, size_
 	c->session_pools_max_bytes =
 		min_u64(c->session_pools_max_bytes,
 			c->line[APP_CONF_SESSION_POOLS] ? UINT64_MAX : c->pools_max_bytes);
-	return check_whole(c, why);
+	return app_conf_check(c, why);
 }
 
 /* ---- files ---------------------------------------------------------------------- */
@@ -792,7 +761,7 @@ void app_conf_print(FILE *to)
 		else if (i == APP_CONF_KEY_FILE || i == APP_CONF_KEY_DIR)
 			fprintf(to, "#%s = (none; one of key_file and key_dir must be given)\n\n",
 				k->name);
-		else if (k->kind == KIND_TEXT)
+		else if (k->kind == KIND_TEXT || k->kind == KIND_DOMAIN)
 			fprintf(to, "#%s = (none)\n\n", k->name);
 		else
 			fprintf(to, "#%s = (must be given)\n\n", k->name);

@@ -6,6 +6,7 @@
 #ifndef APP_CONF_H
 #define APP_CONF_H
 
+#include "appliance/conf/app_domains.h"
 #include "base/assert.h"
 #include "meta/meta_protect.h"
 
@@ -14,9 +15,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define APP_CONF_DRIVES_MAX 64u
 #define APP_CONF_LISTEN_MAX 8u
-#define APP_CONF_TEXT_MAX   200u /* bytes of a value, with its NUL        */
 #define APP_CONF_FILE_MAX   65536u
 #define APP_CONF_WHY        512u /* enough for any line that these calls write */
 #define APP_KEY_BYTES       32u
@@ -31,6 +30,7 @@
 
 enum app_conf_key {
 	APP_CONF_DRIVE,
+	APP_CONF_DOMAIN,
 	APP_CONF_ALLOW_MISSING,
 	APP_CONF_LISTEN,
 	APP_CONF_SHM_MODE,
@@ -89,6 +89,7 @@ struct app_conf {
 	uint32_t line[APP_CONF_KEYS]; /* where each key was last given; 0: nowhere */
 	uint32_t ndrives;
 	char drive[APP_CONF_DRIVES_MAX][APP_CONF_TEXT_MAX];
+	struct app_domains domains;
 	char allow_missing[APP_CONF_TEXT_MAX]; /* "": no drive may be missing */
 	uint32_t nlisten;
 	char listen[APP_CONF_LISTEN_MAX][APP_CONF_TEXT_MAX];
@@ -179,6 +180,9 @@ must_check int app_conf_metrics_check(const struct app_conf *c, char *why);
 struct fab_rights;
 /* Returns true if clients may connect without a key, and their rights. */
 bool app_conf_anonymous(const struct app_conf *c, struct fab_rights *out);
+
+/* Checks what no single line shows.  Errors: -EINVAL, and a line in `why`. */
+must_check int app_conf_check(const struct app_conf *c, char *why);
 
 /* A line about `key` for `why`: "file:line: text", or "file: text" when it was not given. */
 void app_conf_blame(const struct app_conf *c, enum app_conf_key key, char *why, const char *text);

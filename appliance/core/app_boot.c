@@ -70,10 +70,11 @@ static void meta_conf_of(const struct app_core_cfg *cfg, struct meta_conf *out)
 			out->drive[i].missing = true;
 		}
 		out->drive[i].missing |= cfg->told_missing >> i & 1;
-		if (!cfg->drive[i])
-			continue; /* the store has none there any more */
-		app_drive_info(cfg->drive[i], cfg->drive_name ? cfg->drive_name[i] : "", 0,
-			       cfg->deallocate, &out->drive[i]);
+		if (cfg->drive[i]) /* else the store has none there any more */
+			app_drive_info(cfg->drive[i], cfg->drive_name ? cfg->drive_name[i] : "", 0,
+				       cfg->deallocate, &out->drive[i]);
+		if (cfg->domains && cfg->drive_name) /* also of one that is missing */
+			out->drive[i].domain = app_domains_of(cfg->domains, cfg->drive_name[i]);
 	}
 }
 

@@ -27,12 +27,16 @@ static const char *name_of(const struct app_core *core, uint32_t d)
 	return core->cfg.drive_name && d < core->nqps ? core->cfg.drive_name[d] : "";
 }
 
-/* Returns what else a store that keeps so many copies may lose, while these drives are lost. */
-static const char *others_may(uint32_t copies, uint64_t lost)
+/* Returns what else the store may lose, while some drives are lost. */
+static const char *others_may(const struct meta_copies *now)
 {
-	ASSERT(copies > 1 && lost);
-	return (uint32_t)__builtin_popcountll(lost) + 1 < copies ? "only one other may be lost"
-								 : "no other may be lost";
+	ASSERT(now->copies > 1 && now->lost_domains > 0);
+	if (now->domains > 0)
+		return now->lost_domains + 1 < now->copies
+			       ? "only drives of one other failure domain may be lost"
+			       : "only drives of the same failure domain may be lost";
+	return now->lost_domains + 1 < now->copies ? "only one other may be lost"
+						   : "no other may be lost";
 }
 
 /* One drive that is newly lost, or no more. */
@@ -49,7 +53,7 @@ static wk_cold void tell_lost(struct app_core *core, const struct meta_copies *n
 			"WEKA-313: drive %u (%.200s) is lost: its blocks are read from other "
 			"drives, and copied there; until wekactl status does not name it any more, "
 			"%s",
-			d, name_of(core, d), others_may(now->copies, lost));
+			d, name_of(core, d), others_may(now));
 	else if (lost)
 		(void)snprintf(line, sizeof(line),
 			       "drive %u is gone from the store: all that lay there has been "
@@ -73,6 +77,17 @@ static wk_cold void tell_copies(struct app_core *core, const struct meta_copies 
 	if (!now->converts && core->copies_told.converts &&
 	    !tell(core, "each block of the store has two copies: one drive may be lost"))
 		return;
+	if (now->few && !core->copies_told.few &&
+	    !tell(core, "WEKA-315: the configuration puts the drives into fewer failure domains "
+			"than a block has copies, so the domains do not count: name more"))
+		return;
+	if (now->near && !core->copies_told.near &&
+	    !tell(core, "WEKA-316: some blocks have two copies in one failure domain, since before "
+			"it was named: they are being moved, and until then no domain may be lost"))
+		return;
+	if (!now->near && core->copies_told.near &&
+	    !tell(core, "all copies of a block are in different failure domains"))
+		return;
 	if (now->cannot && !core->copies_told.cannot &&
 	    !tell(core,
 		  "WEKA-314: the store cannot end getting second copies, because a superblock "
@@ -81,6 +96,8 @@ static wk_cold void tell_copies(struct app_core *core, const struct meta_copies 
 		return;
 	core->copies_told.converts = now->converts;
 	core->copies_told.cannot = now->cannot;
+	core->copies_told.few = now->few;
+	core->copies_told.near = now->near;
 }
 
 void app_copies_turn(struct app_core *core)
@@ -93,7 +110,8 @@ void app_copies_turn(struct app_core *core)
 	now = meta_copies(core->meta);
 	if (likely(now.lost == core->copies_told.lost &&
 		   now.converts == core->copies_told.converts &&
-		   now.cannot == core->copies_told.cannot))
+		   now.cannot == core->copies_told.cannot && now.few == core->copies_told.few &&
+		   now.near == core->copies_told.near))
 		return;
 	if (now.lost != core->copies_told.lost)
 		tell_lost(core, &now);

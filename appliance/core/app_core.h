@@ -37,6 +37,7 @@ struct app_core_cfg {
 	struct nvme_dma *dma;
 	struct nvme_drive **drive; /* open, in the order of the store; those to come, too */
 	char (*drive_name)[APP_CONF_TEXT_MAX]; /* NULL: they have none */
+	const struct app_domains *domains;     /* by these names; NULL: they have none */
 	uint32_t ndrives;
 	struct fab_server *srv; /* NULL: no clients (format, check) */
 	enum app_boot boot;

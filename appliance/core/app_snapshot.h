@@ -37,6 +37,7 @@ struct app_drive_snapshot {
 	uint64_t hedged_won;   /* ... which was first                           */
 	struct meta_drive_stat store;
 	char name[APP_CONF_TEXT_MAX]; /* "": it has none */
+	char domain[APP_DOMAIN_MAX];  /* the same */
 };
 
 struct app_core_snapshot {

@@ -173,13 +173,16 @@ static void put_store(struct text *t, const struct app_snapshot *snap)
 	    (unsigned long long)s->zones_free, (unsigned long long)s->orphans,
 	    (unsigned long long)s->tree_entries, (unsigned long long)s->holds);
 	put(t,
+	    "\"domains\":%llu,\"domains_ignored\":%s,\"one_domain_bytes\":%llu,"
 	    "\"copies\":%llu,\"converts\":%s,\"one_copy_bytes\":%llu,\"fold\":%llu,"
 	    "\"parity_protected_bytes\":%llu,\"parity_blocks\":%llu,\"protect_missing_bytes\":%llu,"
 	    "\"zone_bytes\":%llu,\"zones_kept\":%llu,\"zones_log\":%llu,\"live_file_bytes\":%llu,"
 	    "\"live_index_bytes\":%llu,",
-	    (unsigned long long)s->copies, s->converts ? "true" : "false",
-	    (unsigned long long)s->lone_blocks * BLOCK_SIZE, (unsigned long long)s->fold,
-	    (unsigned long long)s->folded_blocks * BLOCK_SIZE, (unsigned long long)s->parity_blocks,
+	    (unsigned long long)s->domains, s->domains_few ? "true" : "false",
+	    (unsigned long long)s->near_blocks * BLOCK_SIZE, (unsigned long long)s->copies,
+	    s->converts ? "true" : "false", (unsigned long long)s->lone_blocks * BLOCK_SIZE,
+	    (unsigned long long)s->fold, (unsigned long long)s->folded_blocks * BLOCK_SIZE,
+	    (unsigned long long)s->parity_blocks,
 	    (unsigned long long)s->protect_missing_blocks * BLOCK_SIZE,
 	    (unsigned long long)s->zone_blocks * BLOCK_SIZE, (unsigned long long)s->kept_zones,
 	    (unsigned long long)s->log_zones, (unsigned long long)s->live_blocks * BLOCK_SIZE,
@@ -402,6 +405,10 @@ static void put_drive(struct text *t, const struct app_drive_snapshot *d, uint32
 	put(t, "{\"number\":%u,", number);
 	if (show & APP_SHOW_DRIVES) {
 		put_text(t, "name", d->name);
+		put(t, ",");
+	}
+	if (*d->domain && show & APP_SHOW_DRIVES) {
+		put_text(t, "domain", d->domain);
 		put(t, ",");
 	}
 	put_place(t, d);

@@ -85,6 +85,9 @@ static void add_drive(struct app_core *core, uint32_t i, struct app_snapshot *s)
 		memcpy(d->name, core->cfg.drive_name[i], sizeof(d->name));
 	if (core->meta) {
 		meta_drive_stat(core->meta, i, &d->store);
+		if (core->cfg.domains)
+			(void)snprintf(d->domain, sizeof(d->domain), "%s",
+				       app_domains_name(core->cfg.domains, d->store.domain));
 		if (s->counts_blocks)
 			meta_drive_count(core->meta, &d->store);
 	}

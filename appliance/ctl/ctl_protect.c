@@ -30,9 +30,11 @@ static const char *why_not(int err, const char *scheme)
 			return "that needs as many drives as both numbers together: wekactl drives "
 			       "add";
 		return is_fold ? "that needs two copies of each block first (wekactl protect "
-				 "mirror), and as many drives as both numbers together (wekactl "
+				 "mirror), and as many drives, or failure domains if the "
+				 "configuration names some, as both numbers together (wekactl "
 				 "drives add)"
-			       : "two copies need two drives: wekactl drives add";
+			       : "two copies need two drives, and two failure domains if the "
+				 "configuration names some: wekactl drives add";
 	case -ENODEV:
 		return "a drive is dead, missing or being drained: wait until that has ended, or "
 		       "see wekactl status";
@@ -176,6 +178,22 @@ static void say(const json_t *status)
 		       "serves\n");
 }
 
+static void say_domains(const json_t *status)
+{
+	const json_t *store = json_object_get(status, "store");
+
+	if (ctl_num(store, NULL, "domains"))
+		printf("the drives are in %llu failure domains: all drives of one count as one\n",
+		       (unsigned long long)ctl_num(store, NULL, "domains"));
+	if (json_is_true(json_object_get(store, "domains_ignored")))
+		printf("the configuration names fewer failure domains than a block has copies: "
+		       "they do not count\n");
+	if (ctl_num(store, NULL, "one_domain_bytes"))
+		printf("%s have two copies in one failure domain, since before it was named: they "
+		       "are being moved, and until then no domain may be lost\n",
+		       ctl_bytes((double)ctl_num(store, NULL, "one_domain_bytes")).s);
+}
+
 int ctl_cmd_protect(struct ctl *c)
 {
 	char why[CTL_STATUS_WHY], *text;
@@ -190,15 +208,20 @@ int ctl_cmd_protect(struct ctl *c)
 	if (c->json)
 		printf("{\"command\":\"protect\",\"copies\":%llu,\"converts\":%s,"
 		       "\"one_copy_bytes\":%llu,\"fold\":%llu,"
-		       "\"parity_protected_bytes\":%llu,\"may_lose\":%llu}\n",
+		       "\"parity_protected_bytes\":%llu,\"domains\":%llu,"
+		       "\"one_domain_bytes\":%llu,\"may_lose\":%llu}\n",
 		       (unsigned long long)ctl_num(store, NULL, "copies"),
 		       json_is_true(json_object_get(store, "converts")) ? "true" : "false",
 		       (unsigned long long)ctl_num(store, NULL, "one_copy_bytes"),
 		       (unsigned long long)ctl_num(store, NULL, "fold"),
 		       (unsigned long long)ctl_num(store, NULL, "parity_protected_bytes"),
+		       (unsigned long long)ctl_num(store, NULL, "domains"),
+		       (unsigned long long)ctl_num(store, NULL, "one_domain_bytes"),
 		       (unsigned long long)ctl_may_lose(status));
 	else
 		say(status);
+	if (!c->json)
+		say_domains(status);
 	json_decref(status);
 	return 0;
 }

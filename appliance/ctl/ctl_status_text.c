@@ -48,15 +48,40 @@ uint32_t ctl_lost_drives(const json_t *status)
 	return count;
 }
 
+/* Is a drive before this one lost that is in the same failure domain? */
+static bool is_counted(const json_t *drives, size_t at)
+{
+	const struct ctl_text domain = ctl_word(json_array_get(drives, at), "domain");
+	bool is = false;
+
+	for (size_t i = 0; *domain.s && i < at; i++)
+		is |= is_lost(json_array_get(drives, i)) &&
+		      strcmp(ctl_word(json_array_get(drives, i), "domain").s, domain.s) == 0;
+	return is;
+}
+
+/* Returns how many losses the lost drives are: those of one failure domain are one. */
+static uint32_t losses(const json_t *status)
+{
+	const json_t *drives = json_object_get(status, "drives"), *d;
+	const bool domains = ctl_num(status, "store", "domains") > 0;
+	uint32_t count = 0;
+	size_t i;
+
+	json_array_foreach(drives, i, d) count += is_lost(d) && !(domains && is_counted(drives, i));
+	return count;
+}
+
 uint64_t ctl_may_lose(const json_t *status)
 {
 	const uint64_t copies = ctl_num(status, "store", "copies");
 	const uint64_t log_copies = ctl_num(status, "store", "log_copies");
-	const uint32_t lost = ctl_lost_drives(status);
+	const uint32_t lost = losses(status);
 	uint64_t may;
 
 	if (json_is_true(json_object_get(json_object_get(status, "store"), "converts")) ||
-	    ctl_num(status, "store", "one_copy_bytes") || lost + 1 >= copies)
+	    ctl_num(status, "store", "one_copy_bytes") ||
+	    ctl_num(status, "store", "one_domain_bytes") || lost + 1 >= copies)
 		return 0;
 	may = copies - 1 - lost;
 	return log_copies > 0 ? min_u64(may, log_copies - 1) : may; /* 0: it does not say */
@@ -131,6 +156,14 @@ static void of_store(FILE *to, const json_t *s)
 			"! the store is getting a second copy of each block: %s still have one, "
 			"and until all have two no drive may be lost\n",
 			ctl_bytes((double)ctl_num(s, "store", "one_copy_bytes")).s);
+	if (json_is_true(json_object_get(json_object_get(s, "store"), "domains_ignored")))
+		fprintf(to, "! the configuration puts the drives into fewer failure domains than a "
+			    "block has copies: the domains do not count\n");
+	if (ctl_num(s, "store", "one_domain_bytes"))
+		fprintf(to,
+			"! %s have two copies in one failure domain, since before it was named: "
+			"they are being moved\n",
+			ctl_bytes((double)ctl_num(s, "store", "one_domain_bytes")).s);
 	if (ctl_num(s, "store", "log_copies") == 2 && ctl_num(s, "store", "copies") > 2 &&
 	    drives_serving(s) > 2)
 		fprintf(to,
@@ -387,6 +420,8 @@ static void row_of_drive(FILE *to, const json_t *d)
 	fprintf(to, "%8s ", ctl_short_bytes((double)ctl_num(d, NULL, "live_bytes")).s);
 	fprintf(to, "%5s %4s  ", reading(d, "celsius", " C").s, reading(d, "used_percent", "%").s);
 	print_name(to, d);
+	if (*ctl_word(d, "domain").s)
+		fprintf(to, " (%s)", ctl_word(d, "domain").s);
 	fprintf(to, "\n");
 }
 

@@ -227,6 +227,7 @@ static int boot(struct ctl *c, struct drive_set *b, enum app_boot how)
 		.dma = b->dma,
 		.drive = b->drive,
 		.drive_name = b->name,
+		.domains = b->conf ? &b->conf->domains : NULL,
 		.ndrives = b->store_count,
 		.cache_bytes = cache_bytes(b),
 		.boot = how,
@@ -326,9 +327,36 @@ static void print_format(const struct ctl *c, const struct drive_set *b)
 		       b->count > 1 ? "; --protect mirror keeps two copies" : "");
 }
 
+/* Returns how many failure domains the configuration puts the drives into. */
+static uint32_t domains_of(const struct drive_set *b)
+{
+	uint64_t seen = 0;
+	uint32_t alone = 0;
+
+	ASSERT(b->count <= CTL_DRIVES_MAX);
+	for (uint32_t i = 0; i < b->count; i++) {
+		const uint32_t domain = b->conf ? app_domains_of(&b->conf->domains, b->name[i]) : 0;
+
+		if (domain)
+			seen |= 1ull << (domain - 1);
+		else
+			alone++;
+	}
+	return alone + (uint32_t)__builtin_popcountll(seen);
+}
+
 static int has_drives_for(const struct ctl *c, const struct drive_set *b)
 {
+	const uint32_t copies = c->copies ? c->copies : min_u32(2, b->count);
+	const uint32_t domains = domains_of(b);
+
 	ASSERT(b->count > 0);
+	if (copies <= b->count && copies > domains)
+		return ctl_fail("format: the drives are in %u failure domain%s, and %u copies of "
+				"each block need %u: name %u more in the configuration, or use "
+				"--protect %s",
+				domains, domains == 1 ? "" : "s", copies, copies, copies - domains,
+				domains == 1 ? "none" : "mirror");
 	if (c->copies <= b->count)
 		return 0;
 	return c->copies > 2 ? ctl_fail("format: three copies of each block need three drives: "
@@ -337,10 +365,10 @@ static int has_drives_for(const struct ctl *c, const struct drive_set *b)
 			     : ctl_fail("format: two copies of each block need two drives");
 }
 
-/* Up to three drives have copies: on three, parity would leave no more room for files, since there
- * must be room to rebuild a drive on the other two.  Four or more have parity, as wide as they
- * allow, and six or more two zones of it, as the rebuild of one of many drives may meet a second
- * failure. */
+/* Up to three drives, or failure domains, have copies: on three, parity would leave no more
+ * room for files, since there must be room to rebuild a drive on the other two. Four or more
+ * have parity, as wide as they allow, and six or more two zones of it, as the rebuild of one
+ * of many drives may meet a second failure. */
 static void protect_by_default(struct ctl *c, uint32_t drives)
 {
 	enum { PARITY = 4, DOUBLE = 6, WIDEST = 8 };
@@ -351,10 +379,24 @@ static void protect_by_default(struct ctl *c, uint32_t drives)
 		c->fold = (uint32_t)min_u64(drives - c->copies + 1, WIDEST);
 }
 
+/* The drives are named by the command; those of the configuration may have domains. */
+static int take_domains(const struct ctl *c, struct drive_set *b)
+{
+	char why[APP_CONF_WHY];
+
+	ASSERT(b->conf);
+	if (c->argc == 0 || !c->config)
+		return 0;
+	return app_conf_load(b->conf, c->config, why) ? ctl_fail("%s", why) : 0;
+}
+
 int ctl_cmd_format(struct ctl *c)
 {
 	struct drive_set b = { 0 };
 	int status = names_of(c, &b);
+
+	if (!status)
+		status = take_domains(c, &b);
 
 	if (!status)
 		status = has_drives_for(c, &b);
@@ -365,7 +407,7 @@ int ctl_cmd_format(struct ctl *c)
 	if (!status)
 		status = look_inside(c, &b);
 	if (c->copies == 0)
-		protect_by_default(c, b.count);
+		protect_by_default(c, domains_of(&b));
 	if (!status)
 		status = boot(c, &b, APP_BOOT_FORMAT);
 	if (!status)

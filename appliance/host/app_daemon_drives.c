@@ -53,6 +53,7 @@ static int add_drive(struct app_daemon *d)
 	app_drive_info(drive, d->conf.drive[d->store_drives], found.offer.tag,
 		       app_conf_tell(&d->conf), &new.info);
 	new.info.replaces = replaced(d, &found.offer);
+	new.info.domain = app_domains_of(&d->conf.domains, d->conf.drive[d->store_drives]);
 	new.number = d->store_drives;
 	log_info("%s: being added to the store", d->conf.drive[d->store_drives]);
 	app_run_drive(&d->run, &new);

@@ -2,7 +2,8 @@
 /*
  * SIGHUP: the configuration is read again while the store serves.
  *
- *   drive           one more is opened and offered to the store (app_daemon_drives.c)
+ *   drive           one more, in its domain, is opened and offered to the store
+ *                   (app_daemon_drives.c)
  *   listen          addresses come and go (app_listen.c)
  *   metrics         is served elsewhere, or not at all (app_web.c)
  *   spare_drives, rebuild_rate   hold from now on
@@ -27,14 +28,28 @@ static bool has_drive(const struct app_daemon *d, const char *name)
 	return false;
 }
 
+static const char *domain_of(const struct app_conf *c, uint32_t i)
+{
+	ASSERT(i < c->ndrives);
+	return app_domains_name(&c->domains, app_domains_of(&c->domains, c->drive[i]));
+}
+
 /* Opens a drive that the configuration did not have before, if it is offered to a store. */
-static void take_drive(struct app_daemon *d, const char *name)
+static void take_drive(struct app_daemon *d, const char *name, const char *domain)
 {
 	struct app_found found;
+	uint32_t number = 0;
 	int err;
 
 	if (d->ndrives == APP_CONF_DRIVES_MAX)
 		return;
+	if (*domain && !app_domains_number(&d->conf.domains, domain, &number)) {
+		log_error("WEKA-218: %s: domain = %s: there are more than %u since the start: "
+			  "restart the daemon to add the drive",
+			  name, domain, APP_CONF_DRIVES_MAX);
+		return;
+	}
+	app_domains_put(&d->conf.domains, name, number);
 	memcpy(d->conf.drive[d->ndrives], name, APP_CONF_TEXT_MAX);
 	err = app_daemon_open_drive(d, 1);
 	if (err) {
@@ -86,7 +101,7 @@ void app_daemon_reload(struct app_daemon *d)
 		d->no_more = d->failed = false;
 	for (uint32_t i = 0; i < fresh->ndrives; i++)
 		if (!d->run.cfg.missing && !has_drive(d, fresh->drive[i]))
-			take_drive(d, fresh->drive[i]);
+			take_drive(d, fresh->drive[i], domain_of(fresh, i));
 	app_listen_reload(&d->listen, &d->conf, d->srv, fresh);
 	app_web_reload(&d->web, &d->conf, fresh, clock_now_ns());
 	d->conf.spare_drives = fresh->spare_drives;

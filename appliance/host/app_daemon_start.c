@@ -73,6 +73,7 @@ int app_daemon_open_drives(struct app_daemon *d)
 		return err;
 	}
 	d->missing.allow = d->conf.allow_missing;
+	d->missing.domains = &d->conf.domains;
 	while (!err && d->ndrives < d->conf.ndrives) {
 		err = app_daemon_open_drive(d, d->conf.ndrives - d->ndrives);
 		if (err && app_missing_leaves_out(&d->missing, &d->conf, d->ndrives, d->why))
@@ -128,6 +129,7 @@ int app_daemon_start_cores(struct app_daemon *d)
 	run->cfg.dma = d->dma;
 	run->cfg.drive = d->drive;
 	run->cfg.drive_name = d->conf.drive;
+	run->cfg.domains = &d->conf.domains;
 	run->cfg.ndrives = d->store_drives;
 	run->cfg.srv = d->srv;
 	run->cfg.account = &d->account;

@@ -57,13 +57,35 @@ __attribute__((format(printf, 4, 5))) static int refuse(const struct app_missing
 	return -ENODEV;
 }
 
+/* Returns how many losses these drives are: those of one domain are one (meta_domain.c). */
+static uint32_t losses(const struct app_missing *missing, const struct meta_set *set,
+		       uint64_t drives)
+{
+	uint64_t seen = 0;
+	uint32_t alone = 0;
+
+	ASSERT(set->ndrives <= META_DRIVES_MAX);
+	for (; drives; drives &= drives - 1) {
+		const uint32_t d = (uint32_t)__builtin_ctzll(drives);
+		const uint32_t domain = missing->domains && d < set->ndrives
+						? app_domains_of(missing->domains, set->name[d])
+						: 0;
+
+		if (domain)
+			seen |= 1ull << (domain - 1);
+		else
+			alone++;
+	}
+	return alone + (uint32_t)__builtin_popcountll(seen);
+}
+
 /* Several drives, by their numbers. */
 static int find_several(struct app_missing *missing, const struct meta_set *set,
 			const struct app_found *found, uint32_t count, char *why, size_t why_size)
 {
-	const uint32_t named = (uint32_t)__builtin_popcountll(missing->told);
+	const uint32_t named = losses(missing, set, missing->told);
 
-	ASSERT(named > 1);
+	ASSERT(named > 0);
 	if (named >= set->copies)
 		return refuse(missing, why, why_size,
 			      "the store keeps %u cop%s of each block, and serves without %u at "
@@ -123,7 +145,7 @@ int app_missing_find(struct app_missing *missing, const struct meta_set *set,
 		return err;
 	other = other_missing(set, found, count, missing->told);
 	if (other < META_DRIVES_MAX &&
-	    (uint32_t)__builtin_popcountll(missing->told) + 1 < set->copies)
+	    losses(missing, set, missing->told | 1ull << other) < set->copies)
 		return refuse(missing, why, why_size,
 			      "drive %u, %s, is missing as well: name both, as in 0,1, if both are "
 			      "lost",
@@ -203,6 +225,7 @@ bool app_missing_puts_off(struct app_missing *missing, struct app_conf *conf, ui
 	if (i < META_DRIVES_MAX && conf->ndrives > 1 && !told) {
 		missing->put_off[i].err = err;
 		missing->put_off[i].others = others;
+		missing->put_off[i].domain = app_domains_of(&conf->domains, conf->drive[at]);
 		memcpy(missing->put_off[i].drive, conf->drive[at], sizeof(conf->drive[at]));
 		memcpy(missing->put_off[i].why, why, APP_CONF_WHY);
 		missing->put_offs++;
@@ -236,13 +259,18 @@ static bool is_given_up(const struct meta_set *set, const char *drive)
 
 void app_missing_count(struct app_missing *missing, const struct meta_set *set)
 {
+	uint64_t seen = 0;
+
 	ASSERT(missing->put_offs <= META_DRIVES_MAX);
 	missing->copies = set ? max_u32(set->copies, 1) : 1;
 	missing->needed = 0;
 	for (uint32_t i = missing->put_offs; i-- > 0;) {
+		const uint32_t domain = missing->put_off[i].domain;
+
 		if (is_given_up(set, missing->put_off[i].drive))
 			continue;
-		missing->needed++;
+		missing->needed += domain == 0 || !(seen >> (domain - 1) & 1);
+		seen |= domain ? 1ull << (domain - 1) : 0;
 		missing->first = i;
 	}
 }

@@ -13,6 +13,7 @@
 #include "appliance/media/app_drives.h"
 
 struct app_missing {
+	const struct app_domains *domains; /* NULL: drives have none */
 	const char *allow; /* as configured; "": every drive of the store must be there */
 	uint64_t told;     /* all of them, by their bits */
 	uint32_t drive;    /* the first one's place; META_DRIVES_MAX: none is missing */
@@ -22,12 +23,13 @@ struct app_missing {
 	uint32_t copies; /* of each block in the store, which serves without one less; 0: unknown */
 	struct {         /* drives of the configuration that could not be opened */
 		int err;
+		uint32_t domain;               /* 0: its own */
 		bool others;                   /* another one of the configuration is there */
 		char drive[APP_CONF_TEXT_MAX]; /* as configured */
 		char why[APP_CONF_WHY];
 	} put_off[META_DRIVES_MAX];
 	uint32_t put_offs;
-	uint32_t needed; /* ... of these, that the store has not given up; the first is: */
+	uint32_t needed; /* ... domains of these that the store has not given up; the first is: */
 	uint32_t first;
 };
 

@@ -300,8 +300,7 @@ static void lose_missing(struct meta *m, struct meta__super *s, uint32_t drive)
 static void do_without(struct meta *m, struct meta__super *s)
 {
 	uint64_t absent = 0, lost = 0;
-	uint32_t away, present = 0;
-	bool told = true;
+	uint32_t away, present = 0, told = true;
 
 	for (uint32_t d = 0; d < s->ndrives; d++) {
 		if (s->drive_state[d] == DRIVE_GONE)
@@ -317,10 +316,8 @@ static void do_without(struct meta *m, struct meta__super *s)
 		}
 	}
 	away = (uint32_t)__builtin_popcountll(absent);
-	ASSERT((uint32_t)__builtin_popcountll(lost) + present + away <= s->ndrives);
-	if (away == 0 || meta__domains_in(m, lost | absent) >= copies_sure(s))
-		return; /* meta_domain.c (5) */
-	if (!any_serves(m, s) || (present <= away && !told))
+	if (away == 0 || meta__domains_in(m, lost | absent) >= copies_sure(s) ||
+	    !any_serves(m, s) || (present <= away && !told))
 		return;
 	m->boot->told_missing = told;
 	for (uint64_t left = absent; left; left &= left - 1)

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause-Patent
 # Drives of a store that are not what they were: wiped, an older copy, or with headers of zones gone.
-# The store says which, nobody is told to add it, and nothing is written to it.
+# The store says which, nobody is told to add it, and nothing is written to it.  All drives of a failure
+# domain that are missing are one loss.
 cd "$(dirname "$0")/../.." && . test/e2e/lib.sh
 
 A_LONG_WAY=$DIR/a-directory-of-a-long-name/and-another
@@ -80,4 +81,35 @@ check "what came out is what went in" same_trees "$DIR/src" "$DIR/out"
 check "a clean stop" stop
 check "check finds nothing" "$BIN/wekactl" check "$D0" "$D1" "$D2"
 check "and has nothing to say" sh -c "! '$BIN/wekactl' check '$D0' '$D1' '$D2' 2>&1 | grep damaged"
+
+# ---- a failure domain ---------------------------------------------------------------------------------
+
+for d in 3 4 5; do eval "D$d=file:$A_LONG_WAY/d$d?size=64M"; done
+write_conf "$D0" "$D1" "$D2" "$D3" "$D4" "$D5"
+sed -i "s|^drive = $D0\$|domain = shelf-a\n&|" "$CONF"
+refuses "copies need as many domains" "1 failure domain, and 2 copies of each block need 2" \
+	"$BIN/wekactl" --force -f "$CONF" format --protect mirror
+sed -i "s|^drive = $D2\$|domain = shelf-b\n&|; s|^drive = $D4\$|domain = shelf-c\n&|" "$CONF"
+refuses "a fold, too" "a fold needs a failure domain" "$BIN/wekactl" --force -f "$CONF" format --protect 3+1
+check "format" "$BIN/wekactl" -q --force -f "$CONF" format --protect 2+1
+check "start" start
+check "import" ctl -q import "$DIR/src" /tree
+is "the store knows them" 3 "$(number store domains)"
+check "the status names them" sh -c "'$BIN/wekactl' -c '$SHM' -k '$DIR/key' status | grep -c '(shelf-[abc])\$' | grep -qx 6"
+check "protect says what counts" sh -c "'$BIN/wekactl' -c '$SHM' -k '$DIR/key' protect | grep -q 'in 3 failure domains'"
+check "a clean stop" stop
+mv "$F2" "$DIR/away2" && mv "$A_LONG_WAY/d3" "$DIR/away3"
+sed -i "/^domain = /d" "$CONF"
+refuses "two drives are more than it can do without" "drive 2.*missing.*drive 3 too\|d[23].*No such file" $starts
+sed -i "s|^drive = $D2\$|domain = shelf-b\n&|; s|^drive = $D4\$|domain = none\n&|" "$CONF"
+check "unless they are of one domain" start
+is "both are lost" "lost lost" "$(state 2) $(state 3)"
+rm -rf "$DIR/out"
+check "export" ctl -q export /tree "$DIR/out"
+check "what came out is what went in" same_trees "$DIR/src" "$DIR/out"
+check "the first one goes" until_state 2 gone
+check "the other one, too" until_state 3 gone
+check "a clean stop" stop
+sed -i "\|^drive = $D2\$|d; \|^drive = $D3\$|d" "$CONF"
+check "check finds nothing" "$BIN/wekactl" -f "$CONF" check
 finish

@@ -79,6 +79,10 @@ static const struct {
 	{ ENOUGH "tls = maybe\n", "w.conf:4: tls: allowed are off and required" },
 	{ ENOUGH "deallocate = some\n", "w.conf:4: deallocate: allowed are own, all and none" },
 	{ ENOUGH "listen = rdma://x\n", "w.conf:4: listen" },
+	{ ENOUGH "domain = shelf one\n",
+	  "w.conf:4: domain = shelf one: allowed are 1 to 31 letters" },
+	{ ENOUGH "domain = 12345678901234567890123456789012\n", "w.conf:4: domain = 1234567" },
+	{ ENOUGH "domain =\n", "w.conf:4: domain = : allowed are" },
 	{ "listen = shm:/x\nkey_file = /k\n", "w.conf: drive: not given" },
 	{ "drive = mem:64M\nkey_file = /k\n", "w.conf: listen: not given" },
 	{ "drive = mem:64M\nlisten = shm:/x\n",
@@ -238,4 +242,68 @@ Test(app_conf, the_example_says_of_each_key_what_config_keys_does)
 	}
 	cr_assert_eq(count, APP_CONF_KEYS);
 	free(keys);
+}
+
+/* ---- failure domains ----------------------------------------------------------------- */
+
+#define LONG_NAME "file:/a/name/that/is/longer/than/what/a/store/keeps/d7"
+
+Test(app_conf, drives_are_in_the_domain_above_them)
+{
+	static const struct {
+		const char *drive, *domain;
+	} of[] = {
+		{ "file:/0", "" },
+		{ "file:/1", "a" },
+		{ "file:/2", "a" },
+		{ LONG_NAME, "b.2" },
+		{ "...hat/a/store/keeps/d7", "b.2" },
+		{ "...hat/a/store/keeps/d8", "" },
+		{ "file:/3", "" },
+		{ "file:/4", "a" },
+		{ "file:/5", "" },
+	};
+
+	cr_assert_eq(parse("drive = file:/0\ndomain = a\ndrive = file:/1\ndrive = file:/2\n"
+			   "domain = b.2\ndrive = " LONG_NAME "\ndomain = none\ndrive = file:/3\n"
+			   "domain = a\ndrive = file:/4\nlisten = shm:/x\nkey_file = /k\n"),
+		     0, "%s", why);
+	for (size_t i = 0; i < sizeof(of) / sizeof(of[0]); i++)
+		cr_assert_str_eq(
+			app_domains_name(&c.domains, app_domains_of(&c.domains, of[i].drive)),
+			of[i].domain, "%s", of[i].drive);
+}
+
+Test(app_conf, domains_differ_by_name_and_not_by_number)
+{
+	struct app_domains a = { 0 }, b = { 0 };
+	uint32_t number = 0;
+
+	cr_assert(app_domains_number(&a, "x", &number));
+	app_domains_put(&a, "file:/1", number);
+	cr_assert(app_domains_number(&b, "y", &number) && app_domains_number(&b, "x", &number));
+	app_domains_put(&b, "file:/1", number);
+	cr_assert(!app_domains_differ(&a, &b));
+	app_domains_put(&b, "file:/2", number);
+	cr_assert(app_domains_differ(&a, &b) && app_domains_differ(&b, &a));
+	app_domains_put(&b, "file:/2", 0);
+	cr_assert(!app_domains_differ(&a, &b));
+	app_domains_put(&b, "file:/1", 1);
+	cr_assert(app_domains_differ(&a, &b));
+}
+
+Test(app_conf, more_domains_than_drives_are_refused)
+{
+	struct app_domains d = { 0 };
+	uint32_t number;
+	char name[8];
+
+	for (uint32_t i = 0; i < APP_CONF_DRIVES_MAX; i++) {
+		(void)snprintf(name, sizeof(name), "d%u", i);
+		cr_assert(app_domains_number(&d, name, &number));
+		cr_assert_eq(number, i + 1);
+	}
+	cr_assert(!app_domains_number(&d, "more", &number));
+	cr_assert(app_domains_number(&d, "d3", &number));
+	cr_assert_eq(number, 4);
 }
