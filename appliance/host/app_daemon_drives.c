@@ -93,8 +93,10 @@ void app_daemon_add_drives(struct app_daemon *d)
 	d->no_more = d->failed = true;
 	log_error("WEKA-213: %s: cannot be added to the store: %s; SIGHUP or a start tries again",
 		  d->conf.drive[d->store_drives],
-		  err == -ENOSPC ? "it is too small for what lives on the drive that it replaces"
-				 : strerror(-err));
+		  err == -ENOSPC  ? "it is too small for what lives on the drive that it replaces"
+		  : err == -EPERM ? "without the drive that it replaces, blocks could not be in as "
+				    "many failure domains as they have copies: change its domain"
+				  : strerror(-err));
 }
 
 void app_daemon_keep_numbers(struct app_daemon *d)

@@ -57,9 +57,9 @@ __attribute__((format(printf, 4, 5))) static int refuse(const struct app_missing
 	return -ENODEV;
 }
 
-/* Returns how many losses these drives are: those of one domain are one (meta_domain.c). */
-static uint32_t losses(const struct app_missing *missing, const struct meta_set *set,
-		       uint64_t drives)
+/* Returns in how many domains these drives are. */
+static uint32_t domains_in(const struct app_missing *missing, const struct meta_set *set,
+			   uint64_t drives)
 {
 	uint64_t seen = 0;
 	uint32_t alone = 0;
@@ -77,6 +77,20 @@ static uint32_t losses(const struct app_missing *missing, const struct meta_set 
 			alone++;
 	}
 	return alone + (uint32_t)__builtin_popcountll(seen);
+}
+
+/* Returns how many losses these drives are: those of one domain are one, if the store's drives are
+ * in as many as a block has copies (meta_domain.c (3)). */
+static uint32_t losses(const struct app_missing *missing, const struct meta_set *set,
+		       uint64_t drives)
+{
+	uint64_t all = 0;
+
+	for (uint32_t d = 0; d < set->ndrives; d++)
+		all |= (uint64_t)!set->gone[d] << d;
+	if (domains_in(missing, set, all) < max_u32(2, set->copies))
+		return (uint32_t)__builtin_popcountll(drives);
+	return domains_in(missing, set, drives);
 }
 
 /* Several drives, by their numbers. */

@@ -147,14 +147,25 @@ uint32_t meta__domains_taking(const struct meta *m)
 	return meta__domains_in(m, taking(m));
 }
 
-bool meta__domains_allow(const struct meta *m, uint32_t drive)
+/* Is this drive, which the set of drives need not have yet, in a domain of none of these? */
+static bool is_apart(const struct meta *m, uint32_t drive, uint64_t drives)
 {
-	const uint64_t drives = taking(m);
-	const uint32_t now = meta__domains_in(m, drives);
+	ASSERT(drive < META_DRIVES_MAX && !(drives >> drive & 1));
+	for (; drives && m->domain[drive] > 0; drives &= drives - 1)
+		if (m->domain[__builtin_ctzll(drives)] == m->domain[drive])
+			return false;
+	return true;
+}
 
-	ASSERT(drive < META_DRIVES_MAX);
-	return !m->domains || meta__domains_in(m, drives & ~(1ull << drive)) >=
-				      min_u32(now, max_u32(2, m->copies)); /* (3) */
+bool meta__domains_allow(const struct meta *m, uint32_t drive, uint32_t added)
+{
+	const uint64_t drives = taking(m), rest = drives & ~(1ull << drive);
+	const uint32_t now = meta__domains_in(m, drives);
+	uint32_t then = meta__domains_in(m, rest);
+
+	ASSERT(drive < META_DRIVES_MAX && drive != added);
+	then += added < META_DRIVES_MAX && is_apart(m, added, rest);
+	return !m->domains || then >= min_u32(now, max_u32(2, m->copies)); /* (3) */
 }
 
 /* ---- room (4) ------------------------------------------------------------------------------- */

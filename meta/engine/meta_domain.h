@@ -29,8 +29,9 @@ uint32_t meta__domains_in(const struct meta *m, uint64_t drives);
  * how many drives. */
 uint32_t meta__domains_serving(const struct meta *m);
 uint32_t meta__domains_taking(const struct meta *m);
-/* May a drive be drained?  Not if fewer domains than copies would take zones then. */
-must_check bool meta__domains_allow(const struct meta *m, uint32_t drive);
+/* May a drive be drained, while the drive `added` (META_DRIVES_MAX: none) comes?  Not if fewer
+ * domains than copies would take zones then. */
+must_check bool meta__domains_allow(const struct meta *m, uint32_t drive, uint32_t added);
 
 /* Adds the zones of each drive that has some to the first such drive of its domain. */
 void meta__domains_sum(const struct meta *m, const uint32_t *on, uint32_t sum[META_DRIVES_MAX]);

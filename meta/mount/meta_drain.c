@@ -41,7 +41,8 @@
  *  (5) At least one drive serves, or two while the store converts to two copies, and the live data
  *      fits on those that do when the drain begins; if drives have domains, as many of these as a
  *      block has copies (meta_domain.c (3))
- *      [test_meta_drain:more_than_the_others_can_hold_is_refused].
+ *      [test_meta_drain:more_than_the_others_can_hold_is_refused,
+ *      test_meta_domain:replacement_leaves_as_many_domains_as_copies].
  *  (6) Checkpoints are requested only while they win something: a drain that cannot continue (no
  *      room, unreadable blocks) stops, and tries again when something has changed.
  *  (7) The log's limit is that of the drives that serve, as soon as the log is shorter; a drive is
@@ -270,7 +271,8 @@ int meta_drive_drain(struct meta *m, uint32_t drive)
 	if (g->state[drive] == DRIVE_DRAINS)
 		return try_again(m);
 	if (g->zones_serving == g->zone_count[drive] ||
-	    (m->converts && g->drives_serving <= m->copies) || !meta__domains_allow(m, drive))
+	    (m->converts && g->drives_serving <= m->copies) ||
+	    !meta__domains_allow(m, drive, META_DRIVES_MAX))
 		return -EPERM; /* (5) */
 	if (g->root_zones > META__ROOT_ZONES_MAX && meta__geo_any_roots_on(g, drive))
 		return -EFBIG;
@@ -297,6 +299,8 @@ int meta__drain_replaced(struct meta *m, uint32_t drive)
 	ASSERT(b->super.drive_state[drive] == DRIVE_SERVES);
 	if (g->root_zones > META__ROOT_ZONES_MAX && meta__geo_any_roots_on(g, drive))
 		return -EFBIG;
+	if (!meta__domains_allow(m, drive, b->super.ndrives))
+		return -EPERM; /* (5) */
 	if (!rest_has_room(m, drive, b->geo.zone_count[b->super.ndrives]))
 		return -ENOSPC;
 	b->next.drive_state[drive] = DRIVE_DRAINS;

@@ -108,6 +108,24 @@ Test(app_missing, several_are_named_by_numbers)
 	expect_refused("2,3", "serves without 1 at most");
 }
 
+/* Drives of one domain are one loss, unless the store's drives are in fewer domains than it has
+ * copies. */
+Test(app_missing, drives_of_one_domain_are_one_loss_where_domains_count)
+{
+	for (uint32_t others = 1; others <= 2; others++) {
+		struct app_domains domains = { .count = 2 };
+		struct app_missing missing = { .allow = "2,3", .domains = &domains };
+
+		for (uint32_t d = 0; d < DRIVES; d++)
+			app_domains_put(&domains, set.name[d], d < 2 ? others : 1);
+		set.copies = 2;
+		all_but(2, true);
+		cr_assert_eq(app_missing_find(&missing, &set, found, count, why, sizeof(why)),
+			     others == 1 ? -ENODEV : 0, "%u: %s", others, why);
+		cr_assert(others == 2 || strstr(why, "serves without 1 at most"), "%s", why);
+	}
+}
+
 Test(app_missing, as_many_are_left_out_as_are_named)
 {
 	static struct app_conf conf;

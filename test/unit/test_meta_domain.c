@@ -397,6 +397,34 @@ static void add_to(uint32_t domain)
 	r.conf.ndrives = meta_drives(r.m);
 }
 
+/* Two copies need two domains while the old drive is emptied, too. */
+Test(meta_domain, replacement_leaves_as_many_domains_as_copies)
+{
+	for (uint32_t domain = 0; domain <= 2; domain++) {
+		uint32_t added;
+
+		domains_of(5, "abb", 2, 0);
+		changes(30);
+		added = rig_drive(&r, DRIVE_BYTES, true);
+		r.conf.drive[added].tag = added + 7;
+		r.conf.drive[added].domain = domain;
+		r.conf.drive[added].replaces = 1;
+		cr_assert_eq(rig_drive_add(&r, added), domain == 2 ? -EPERM : 0, "domain %u",
+			     domain);
+		r.conf.ndrives = meta_drives(r.m);
+		cr_assert_eq(r.conf.ndrives, domain == 2 ? 3 : 4);
+		r.conf.drive[added].replaces = 0;
+		for (uint32_t n = 0; domain != 2 && n < 300 && !stat_of(0).gone; n++) {
+			cr_assert_eq(meta__width(r.m), 2);
+			rig_idle(&r);
+		}
+		cr_assert_eq(stat_of(0).gone, domain != 2);
+		all_is_apart();
+		is_whole();
+		rig_end(&r);
+	}
+}
+
 /* Two domains, one of which is lost: groups are narrow until drives of another one are added. */
 Test(meta_domain, domain_that_is_added_takes_the_place_of_a_lost_one)
 {
