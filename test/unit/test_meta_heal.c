@@ -5,7 +5,6 @@
  */
 #include "test/lib/meta_rig.h"
 #include "meta/engine/meta_pair.h"
-#include "test/lib/runs.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -256,7 +255,7 @@ static uint64_t blocks_rot(uint64_t *spoilt)
 	for (uint32_t i = 0; i < FILES; i++)
 		put(i);
 	settle();
-	for (uint32_t round = 0; round < test_runs(60); round++) {
+	for (uint32_t round = 0; round < 60; round++) {
 		uint64_t before = stat.healed_blocks, hit;
 
 		look();
@@ -324,7 +323,7 @@ static uint64_t pages_rot(void)
 
 	for (uint32_t i = 0; i < FILES; i++)
 		put(i);
-	for (uint32_t round = 0; round < test_runs(40); round++) {
+	for (uint32_t round = 0; round < 40; round++) {
 		settle();
 		cr_assert_gt(spoil_pages(round % r.conf.copies), 0u);
 		all_is_there(); /* through the copies that are whole */
@@ -457,7 +456,7 @@ Test(meta_heal, files_that_come_and_go_meanwhile)
 	store_of(DRIVE_BYTES / 2, 2);
 	for (uint32_t i = 0; i < FILES; i++)
 		put(i);
-	for (uint32_t round = 0; round < test_runs(12); round++) {
+	for (uint32_t round = 0; round < 12; round++) {
 		const uint8_t zeros[4096] = { 0 };
 
 		look();
