@@ -117,7 +117,7 @@ static uint32_t find_terms(struct meta_scrub *s, uint64_t bad, uint64_t without)
 	return 1;
 }
 
-/* (4) Returns how many terms the next way has; 0: there is none. */
+/* (4) Leaves out another drive.  Returns the number of terms; 0: each drive has been left out. */
 static uint32_t other_terms(struct meta_scrub *s)
 {
 	struct meta__scrub_heal *h = &s->heal;

@@ -26,9 +26,9 @@
  *      a header with members is on its way: a header that the next mount believes must be true,
  *      and zones that are free may be deallocated.  So its zones do not become free while they are
  *      folded, a drive that does not take its header is lost, and a check waits for the folder.
- *      The fold is made if one header with members is on a drive that can be read.  That of Q is
- *      not written if P's has been lost: the fold may lack more zones than it can do without, and
- *      the groups are whole (meta_needed.c (5))
+ *      The fold is made if one header with members is on a drive that can be read.  If the drive of
+ *      P is lost, Q's header is not written: more zones could be lost by then than parity makes up
+ *      for, and the groups are still whole (meta_needed.c (5))
  *      [test_meta_fold_late:zones_die_while_the_header_is_written, check_waits_for_folds,
  *      test_meta_double:drives_of_p_and_data_are_lost_before_the_header_of_q].
  *  (5) The zones of parity are taken from the reserve, if that frees others, but not from what

@@ -375,7 +375,8 @@ static bool is_summed(const struct meta__gc_block *b)
 	return b->bad && !b->missed;
 }
 
-/* Reads the next term of all blocks that are summed up.  Returns false if there is none of them. */
+/* Reads the next term of all blocks that are summed up.  Returns false if no block needs it, or its
+ * drive has been lost. */
 static bool read_term(struct meta *m, struct meta__gc_move *v)
 {
 	const struct meta_fold_term *term = &v->term[v->part];
@@ -419,7 +420,8 @@ static bool any_bad(const struct meta__gc_move *v)
 	return false;
 }
 
-/* Finds a way to sum up the bad blocks without this drive.  Returns false if there is none. */
+/* Finds the terms whose sums are the bad blocks, without this drive.  Returns false if parity does
+ * not allow it. */
 static bool find_terms(struct meta *m, struct meta__gc_move *v, uint64_t without)
 {
 	v->part = 0;

@@ -40,8 +40,8 @@ check "the one with TLS serves" other_serves
 export WEKA_TEST_KEY="$DIR/key" WEKA_TEST_SHM="$SHM" WEKA_TEST_TCP="$TCP" WEKA_TEST_TLS="tls://127.0.0.1:$((PORT + 1))"
 export WEKA_TEST_DAEMON="$DAEMON" WEKA_TEST_BIN="$BIN" PYTHONDONTWRITEBYTECODE=1
 
-# FILE...: "ok" and "not ok" lines of its tests, as they come; a pytest that dies is one failure.  Of a test
-# that takes minutes, all threads say where they are.
+# FILE...: "ok" and "not ok" lines of its tests, as they come; a pytest that dies is one failure.  If a test
+# takes two minutes, the stacks of all threads are printed.
 pytest_lines() {
 	{
 		LD_PRELOAD=${PRELOAD:-} "$PYTHON" -m pytest -q -s --no-header --no-summary -p no:cacheprovider \

@@ -541,6 +541,7 @@ Test(meta_three, blocks_with_a_bad_copy_survive_a_loss)
 	for (uint64_t seed = 1; seed <= test_runs(24); seed++) {
 		const uint32_t one = (uint32_t)(seed % 4),
 			       two = (one + 1 + (uint32_t)(seed % 3)) % 4;
+		struct meta_check check = { 0 };
 
 		store(seed, 4, seed % 2);
 		put_some(120);
@@ -552,6 +553,8 @@ Test(meta_three, blocks_with_a_bad_copy_survive_a_loss)
 		put_some(20);
 		rebuilt(two);
 		all_is_there();
+		cr_assert_eq(rig_check(&r, &check), 0, "seed %llu: %s", (unsigned long long)seed,
+			     check.first[0]);
 		rig_end(&r);
 	}
 }
