@@ -43,6 +43,10 @@
  *      without all that are present, then in one step after that set; and at most as many are lost
  *      in a step as stay (meta_pair.c (4)), which are among the missing ones
  *      [test_meta_majority:drives_that_are_missing_are_lost_as_the_table_says].
+ * (10) Of two sets with the same number the one counts in which the other's drive is lost.  That
+ *      drive had begun a change, which was cut off before any other drive had it; a mount without
+ *      it went on under the same number, and the drive has missed all since
+ *      [test_meta_majority:set_of_a_drive_that_is_lost_does_not_count].
  */
 #include "meta/engine/meta_domain.h"
 #include "meta/engine/meta_pair.h"
@@ -139,6 +143,14 @@ static int clash(struct meta *m, uint32_t drive, const struct meta__super *s)
 
 	ASSERT(s->set == b->top.set);
 	ASSERT(b->top.ndrives > 0 && s->drive == drive);
+	if (b->top.drive_state[drive] == DRIVE_LOST)
+		return 0; /* (10) */
+	if (s->drive_state[b->top.drive] == DRIVE_LOST) {
+		b->top = *s; /* (10) */
+		b->clash = false;
+		b->clash_count = s->ndrives;
+		return 0;
+	}
 	if ((s->copies > 2) != (b->top.copies > 2)) /* no store is converted to three or back */
 		return meta__boot_fail(m, -EUCLEAN,
 				       "drive %u: a superblock says %u copies, another one of the "
