@@ -93,18 +93,19 @@ WEKA_MUST_CHECK int weka_drain(struct weka_client *client, const char *drive);
 WEKA_MUST_CHECK int weka_undrain(struct weka_client *client, const char *drive);
 
 /**
- * weka_protect - keep copies of all blocks from now on, in a store that has one of each
+ * weka_protect - keep more copies of all blocks from now on, or parity
  *
- * `scheme` is "mirror": each block on two drives.  The blocks of before are copied in the
- * background, also after a restart; only then may a drive be lost.  weka_status() reports the
- * progress.  It cannot be taken back.  "2+1" to "10+1": a store of two copies makes parity of
- * blocks that are no longer new, over so many drives and one, and frees their second copies; "2+2"
- * to "10+2": a store of three copies does so with two.
- * Errors:  -EINVAL (another scheme, or three copies, which only format makes), -EALREADY,
+ * `scheme` is "mirror": each block on two drives, or "1+2": on three.  The blocks of before are
+ * copied in the background, also after a restart; only then may one drive more be lost, or two.
+ * weka_status() reports the progress.  It cannot be taken back.  "2+1" to "10+1": a store of two
+ * copies makes parity of blocks that are no longer new, over so many drives and one, and frees
+ * their second copies; "2+2" to "10+2": a store of three copies does so with two.
+ * Errors:  -EINVAL (another scheme, fewer copies than there are, three copies of a store with
+ *          parity, or two of parity without three copies), -EALREADY,
  *          -EPERM (too few drives are in use, or parity is asked for before two copies), -ENODEV (a
- *          drive is dead, missing, or being drained),
- *          -ENOSPC (no room for two copies, or with such parity), -EFBIG (its roots are on one
- *          drive, and too many to be moved), -EACCES.
+ *          drive is dead, missing, or being drained, or blocks lack a copy),
+ *          -ENOSPC (no room for the copies, or with such parity), -EFBIG (its roots are too many
+ *          to be moved), -EACCES.
  */
 WEKA_MUST_CHECK int weka_protect(struct weka_client *client, const char *scheme);
 

@@ -408,8 +408,8 @@ struct meta_statfs {
 	uint64_t bad_blocks;            /* of files, rotten: found so often by collection */
 	uint64_t deallocated_blocks, deallocate_failures; /* since mount */
 	/* now; kept zones are never for files: log, reserve, spare; zone_blocks: with its header */
-	uint64_t live_blocks, live_pages, log_zones, kept_zones, zone_blocks;
-	uint64_t lone_blocks, converts, fold, folded_blocks, parity_blocks, protect_missing_blocks;
+	uint64_t live_blocks, live_pages, log_zones, kept_zones, zone_blocks, parity_blocks;
+	uint64_t lone_blocks, converts, sure_copies, fold, folded_blocks, protect_missing_blocks;
 	uint64_t near_blocks, domains, domains_few; /* meta_protect.h */
 };
 

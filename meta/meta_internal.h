@@ -277,12 +277,12 @@ struct meta {
 	uint64_t spread[META__SPREAD_KNOWN]; /* meta_spread.c: directories */
 	uint32_t spread_at; /* names, then a directory is spread; 0: none is, in this store */
 	uint8_t uuid[16];
-	uint64_t epoch;  /* of this mount: log blocks of other mounts are not ours       */
-	uint32_t copies; /* of each block of data and pages: 1, 2 */
-	bool converts;   /* ... but some may still have one (meta_protect.c) */
-	uint32_t fold;   /* data zones of a fold, at most; 0: none is made (meta_fold.c) */
-	uint64_t dead;   /* drives, by their bits: what was written there may be lost */
-	uint64_t losing; /* ... that the superblocks do not name lost yet: meta_pair.c (3) */
+	uint64_t epoch;    /* of this mount: log blocks of other mounts are not ours       */
+	uint32_t copies;   /* of each block of data and pages: 1, 2, 3 */
+	uint32_t converts; /* ... but some may still have so many; 0: none (meta_protect.c) */
+	uint32_t fold;     /* data zones of a fold, at most; 0: none is made (meta_fold.c) */
+	uint64_t dead;     /* drives, by their bits: what was written there may be lost */
+	uint64_t losing;   /* ... that the superblocks do not name lost yet: meta_pair.c (3) */
 	uint8_t domain[META_DRIVES_MAX]; /* as configured; 0: its own (meta_domain.c) */
 	uint64_t mates[META_DRIVES_MAX]; /* each drive, and the others of its domain */
 	bool domains, domains_few;       /* some have several drives; there are too few to count */

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * How many copies a store keeps of each block, and a store that gets its second ones.  At format
+ * How many copies a store keeps of each block, and a store that gets more of them.  At format
  * meta_conf says it: copies, 0 or 1: one, 2 or 3: on as many drives; fold: with two or three
  * copies, groups of zones become folds of so many zones of data, and as many of parity as a block
  * may lose copies; 0: they do not.
  *
  * struct meta_statfs counts that: copies; lone_blocks, in zones whose blocks have never had all of
- * them; converts: 1 while there may be such blocks since meta_protect(), and no drive may be lost.
+ * them; converts: 1 while there may be such blocks since meta_protect(); sure_copies: that each
+ * block has for certain: less than copies while it converts.
  * fold: the zones of data of a fold, at most, 0: none is made; folded_blocks: places for files in
  * folds; parity_blocks: of these written since the mount, for parity; protect_missing_blocks: live
  * ones that had no room when meta_protect() or meta_fold() was called last.  domains: failure
@@ -20,19 +21,22 @@
 #include "meta/meta.h"
 
 /**
- * meta_protect - from now on keep two copies of each block, on two drives, in a store of one copy
+ * meta_protect - from now on keep two or three copies of each block, on as many drives
  *
- * The blocks of before are copied in the background, also after the next mount; until all have two
- * copies (meta_statfs: converts) no drive may be lost.  It cannot be taken back.  Durable when
- * meta_drive_drain_status() is no longer -EAGAIN; META_OP_DRIVE with META_PROTECT waits.
+ * The blocks of before are copied in the background, also after the next mount; until all have so
+ * many copies (meta_statfs: converts) as many drives may be lost as before.  It cannot be taken
+ * back.  Durable when meta_drive_drain_status() is no longer -EAGAIN; META_OP_DRIVE with
+ * META_PROTECT waits.
  *
- * Errors:  -EALREADY: it has two copies, or converts; -EPERM: only one drive serves; -ENODEV: a
- *          drive is dead, missing or drained; -ENOSPC: two copies of the live blocks and the
- *          reserve do not fit; -EFBIG: it has too many shards for its roots to be moved, and they
- *          share a drive; -EBUSY: the set of drives is being changed, or the store stops;
- *          -EIO: a superblock cannot be written (a mount may find that it has begun); -EROFS.
+ * Errors:  -EINVAL: it has more, or folds, which have one parity; -EALREADY: it has so many, or
+ *          converts to so many; -EPERM: fewer drives serve; -ENODEV: a drive is dead, missing or
+ *          drained, or blocks lack copies; -ENOSPC: so many copies of the live blocks and the
+ *          reserve do not fit; -EFBIG: it has too many shards for its roots to be in zones, and
+ *          they share a drive, or get a third copy; -EBUSY: the set of drives is being changed, or
+ *          the store stops; -EIO: a superblock cannot be written (a mount may find that it has
+ *          begun); -EROFS.
  */
-must_check int meta_protect(struct meta *m);
+must_check int meta_protect(struct meta *m, uint32_t copies);
 
 /**
  * meta_fold - from now on make folds of groups, in a store of two or three copies
@@ -58,13 +62,14 @@ struct meta_scheme {
 must_check bool meta_scheme_parse(const char *text, size_t len, struct meta_scheme *out);
 /* Lets a store that serves keep its blocks so from now on: meta_protect(), meta_fold(); also by
  * META_OP_DRIVE with META_PROTECT, copies in `offset` (0: 2), and fold in `length`.  Errors as
- * there; -EINVAL: only format makes a store of three copies, and it stays so. */
+ * there; -EINVAL: folds with two of parity in a store that has not three copies. */
 must_check int meta_scheme_begin(struct meta *m, const struct meta_scheme *scheme);
 
 struct meta_copies {
 	uint32_t copies; /* that the store keeps of each block */
 	uint64_t lost;   /* drives, by bits: meta_drive_stat.lost, those of a mount included */
-	bool converts;   /* some blocks still have one of two copies: meta_protect() */
+	uint32_t sure;   /* that each block has for certain: less while it converts */
+	bool converts;   /* some blocks still lack some: meta_protect() */
 	bool few;        /* drives have domains, but fewer than copies: they do not count */
 	bool near;       /* two copies of some blocks, or roots, are in one domain: they move */
 	uint32_t domains, lost_domains; /* that count; of these drives, or the drives if none do */

@@ -69,8 +69,8 @@ struct meta__super {
 	uint8_t drive_state[META_DRIVES_MAX];
 	uint32_t root_zone[META__ROOT_COPIES][META__ROOT_ZONES_MAX]; /* + 1 */
 	uint32_t copies;                                             /* of each block: 1, 2, 3 */
-	bool converts; /* ... but some may still have one (meta_protect.c) */
-	uint32_t fold; /* data zones of a fold, at most; 0: none (meta_fold.c) */
+	uint32_t converts; /* ... but some may still have so many; 0: none (meta_protect.c) */
+	uint32_t fold;     /* data zones of a fold, at most; 0: none (meta_fold.c) */
 };
 
 struct meta__geo {
@@ -430,8 +430,8 @@ uint64_t meta__ahead_max(const struct meta *m);
 bool meta__files_fit(const struct meta *m, uint32_t nblocks);
 /* Returns the places for data, garbage included, which is collected before -ENOSPC. */
 uint64_t meta__data_places(const struct meta *m);
-/* Returns the blocks for which pairs have no room: meta_space.c (6). */
-uint64_t meta__pairs_short(const struct meta *m);
+/* Returns the blocks for which groups of so many zones have no room: meta_space.c (6). */
+uint64_t meta__wider_short(const struct meta *m, uint32_t copies);
 uint64_t meta__pages_ahead(const struct meta__zones *z); /* addresses in open and ready zones */
 
 /* ---- meta_zone_mend.c ---------------------------------------------------- */
@@ -761,7 +761,7 @@ void meta__drain_failed(struct meta *m); /* a change of the set for it */
 must_check int meta__drain_replaced(struct meta *m, uint32_t drive);
 void meta__drain_begun(struct meta *m); /* that set counts now */
 void meta__next_set(struct meta *m);    /* boot->next: as it is now, with the next number */
-/* meta_protect.c: the store has two copies of all.  True: that is being written. */
+/* meta_protect.c: each block has all copies.  True: that is being written. */
 bool meta__protect_turn(struct meta *m);
 bool meta__log_is_copied(const struct meta *m); /* each of its zones has its copies */
 /* meta_gc.c, meta_collect.c: live data there is being moved, or will be in the next turns. */

@@ -20,11 +20,12 @@
 #define META__FEATURE_DRAIN    (1ull << 1) /* drives were drained: drive_state, root_zone */
 #define META__FEATURE_SPREAD   (1ull << 2) /* directories may have parts: since format    */
 #define META__FEATURE_COPIES   (1ull << 3) /* zones have twins, and a drive may be lost   */
-#define META__FEATURE_CONVERTS (1ull << 4) /* blocks may still have one copy of two */
+#define META__FEATURE_CONVERTS (1ull << 4) /* blocks may still lack copies */
 #define META__FEATURE_FOLDS    (1ull << 5) /* pairs are folded: zones of parity   */
 #define META__FEATURE_LOST     (1ull << 6) /* more than one drive is lost now     */
 #define META__FEATURE_THREE    (1ull << 7) /* zones have two twins, and roots a third copy */
 #define META__FEATURE_DOUBLE   (1ull << 8) /* folds have two zones of parity */
+#define META__FEATURE_GREW     (1ull << 9) /* three copies, which format did not make */
 #define META__ROOT_ZONES_MAX   32u         /* that a copy of the root area may lie in     */
 
 LAYOUT_BEGIN
@@ -55,7 +56,7 @@ struct meta_super_disk {
 	uint8_t drive_state[64];                 /* enum meta__drive_state */
 	le32 root_zone[2][META__ROOT_ZONES_MAX]; /* a copy's zones, each + 1; 0: at root_at */
 	le32 copies;                             /* of each block of data and pages; 0: one */
-	le32 converts; /* 1: blocks may still have one copy, so no drive may be lost */
+	le32 converts; /* copies that each block has until all have `copies`; 0: they have */
 	le32 fold;     /* data zones of a fold, at most; 0: there are none */
 	le32 reserved;
 	/* With copies 3: the third copy of the root area; else zeros. */

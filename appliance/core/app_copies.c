@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
  * Tells people how many copies the store has of its blocks: a drive is lost, all is copied again, a
- * store of one copy gets its second ones (meta_protect.c), all have two.
+ * store gets second copies or third ones (meta_protect.c), all have them.
  *
  * Each turn of the store's core compares the state with the one that was told last, which costs a
  * few loads.  A line that finds no room in the ring is tried again in a later turn.
@@ -30,13 +30,13 @@ static const char *name_of(const struct app_core *core, uint32_t d)
 /* Returns what else the store may lose, while some drives are lost. */
 static const char *others_may(const struct meta_copies *now)
 {
-	ASSERT(now->copies > 1 && now->lost_domains > 0);
+	ASSERT(now->sure > 0 && now->lost_domains > 0);
 	if (now->domains > 0)
-		return now->lost_domains + 1 < now->copies
+		return now->lost_domains + 1 < now->sure
 			       ? "only drives of one other failure domain may be lost"
 			       : "only drives of the same failure domain may be lost";
-	return now->lost_domains + 1 < now->copies ? "only one other may be lost"
-						   : "no other may be lost";
+	return now->lost_domains + 1 < now->sure ? "only one other may be lost"
+						 : "no other may be lost";
 }
 
 /* One drive that is newly lost, or no more. */
@@ -67,15 +67,49 @@ static wk_cold void tell_lost(struct app_core *core, const struct meta_copies *n
 		core->copies_told.lost ^= 1ull << d;
 }
 
+/* From one copy, or from two. */
+static const char *meanwhile(const struct meta_copies *now)
+{
+	ASSERT(now->sure > 0 && now->sure < now->copies);
+	return now->sure > 1 ? "one drive may be lost" : "no drive may be lost";
+}
+
+static wk_cold bool tell_begun(struct app_core *core, const struct meta_copies *now)
+{
+	char line[APP_LINE_SIZE];
+
+	ASSERT(now->converts && now->sure < now->copies);
+	(void)snprintf(line, sizeof(line), "each block of the store gets %s: until all have %s, %s",
+		       now->copies == 2 ? "a second copy"
+		       : now->sure > 1  ? "a third copy"
+					: "a second and a third copy",
+		       now->copies > 2 ? "three" : "two", meanwhile(now));
+	return tell(core, line);
+}
+
+static wk_cold bool tell_cannot(struct app_core *core, const struct meta_copies *now)
+{
+	char line[APP_LINE_SIZE];
+
+	ASSERT(now->converts && now->copies > 1);
+	(void)snprintf(line, sizeof(line),
+		       "WEKA-314: the store cannot end getting %s copies, because a superblock "
+		       "could not be written: check the drives, then type wekactl protect %s "
+		       "again; until then %s",
+		       now->copies > 2 ? "third" : "second", now->copies > 2 ? "1+2" : "mirror",
+		       meanwhile(now));
+	return tell(core, line);
+}
+
 static wk_cold void tell_copies(struct app_core *core, const struct meta_copies *now)
 {
 	ASSERT(now->lost == core->copies_told.lost);
-	if (now->converts && !core->copies_told.converts &&
-	    !tell(core, "each block of the store gets a second copy: until all have "
-			"two, no drive may be lost"))
+	if (now->converts && !core->copies_told.converts && !tell_begun(core, now))
 		return;
 	if (!now->converts && core->copies_told.converts &&
-	    !tell(core, "each block of the store has two copies: one drive may be lost"))
+	    !tell(core, now->copies > 2
+				? "each block of the store has three copies: two drives may be lost"
+				: "each block of the store has two copies: one drive may be lost"))
 		return;
 	if (now->few && !core->copies_told.few &&
 	    !tell(core, "WEKA-315: the configuration puts the drives into fewer failure domains "
@@ -88,11 +122,7 @@ static wk_cold void tell_copies(struct app_core *core, const struct meta_copies 
 	if (!now->near && core->copies_told.near &&
 	    !tell(core, "all copies of a block are in different failure domains"))
 		return;
-	if (now->cannot && !core->copies_told.cannot &&
-	    !tell(core,
-		  "WEKA-314: the store cannot end getting second copies, because a superblock "
-		  "could not be written: check the drives, then type wekactl protect mirror "
-		  "again; until then no drive may be lost"))
+	if (now->cannot && !core->copies_told.cannot && !tell_cannot(core, now))
 		return;
 	core->copies_told.converts = now->converts;
 	core->copies_told.cannot = now->cannot;

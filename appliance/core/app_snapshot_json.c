@@ -174,15 +174,16 @@ static void put_store(struct text *t, const struct app_snapshot *snap)
 	    (unsigned long long)s->tree_entries, (unsigned long long)s->holds);
 	put(t,
 	    "\"domains\":%llu,\"domains_ignored\":%s,\"one_domain_bytes\":%llu,"
-	    "\"copies\":%llu,\"converts\":%s,\"one_copy_bytes\":%llu,\"fold\":%llu,"
+	    "\"copies\":%llu,\"converts\":%s,\"sure_copies\":%llu,\"one_copy_bytes\":%llu,"
+	    "\"fold\":%llu,"
 	    "\"parity_protected_bytes\":%llu,\"parity_blocks\":%llu,\"protect_missing_bytes\":%llu,"
 	    "\"zone_bytes\":%llu,\"zones_kept\":%llu,\"zones_log\":%llu,\"live_file_bytes\":%llu,"
 	    "\"live_index_bytes\":%llu,",
 	    (unsigned long long)s->domains, s->domains_few ? "true" : "false",
 	    (unsigned long long)s->near_blocks * BLOCK_SIZE, (unsigned long long)s->copies,
-	    s->converts ? "true" : "false", (unsigned long long)s->lone_blocks * BLOCK_SIZE,
-	    (unsigned long long)s->fold, (unsigned long long)s->folded_blocks * BLOCK_SIZE,
-	    (unsigned long long)s->parity_blocks,
+	    s->converts ? "true" : "false", (unsigned long long)s->sure_copies,
+	    (unsigned long long)s->lone_blocks * BLOCK_SIZE, (unsigned long long)s->fold,
+	    (unsigned long long)s->folded_blocks * BLOCK_SIZE, (unsigned long long)s->parity_blocks,
 	    (unsigned long long)s->protect_missing_blocks * BLOCK_SIZE,
 	    (unsigned long long)s->zone_blocks * BLOCK_SIZE, (unsigned long long)s->kept_zones,
 	    (unsigned long long)s->log_zones, (unsigned long long)s->live_blocks * BLOCK_SIZE,

@@ -33,7 +33,7 @@ static const char script[] =
 	"	dataset) words='create list show verify compare drop' ;;\n"
 	"	drives) words='attach detach restore add replace drain undrain' ;;\n"
 	"	keys) words='init list show add remove' ;;\n"
-	"	protect) words='mirror 2+1 3+1 4+1 8+1 4+2 8+2' ;;\n"
+	"	protect) words='mirror 1+2 2+1 3+1 4+1 8+1 4+2 8+2' ;;\n"
 	"	esac\n"
 	"	[ -n \"$command\" ] || words=$_wekactl_commands\n"
 	"	[ -z \"$words\" ] || COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
-/* wekactl protect: says how many drives a store may lose; lets it keep two copies of each block. */
+/* wekactl protect: says how many drives a store may lose; lets it keep two or three copies of each
+ * block, or parity. */
 #include "appliance/conf/app_conf.h"
 #include "appliance/ctl/ctl.h"
 #include "appliance/ctl/ctl_figures.h"
@@ -11,36 +12,56 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* It is refused whatever the state of the store is, or the scheme is not known. */
+static const char *why_never(const struct meta_scheme *asked)
+{
+	if (asked->copies > 2 && asked->fold)
+		return "that needs three copies of each block first: wekactl protect 1+2";
+	if (asked->copies > 2)
+		return "the files of the store have one parity (wekactl protect says so): only "
+		       "format makes a store that may lose two drives of it (wekactl format "
+		       "--protect 1+2, or 4+2)";
+	if (asked->copies > 1)
+		return "how many drives may be lost never becomes less: the store has three "
+		       "copies of each block";
+	return "there are these ways to ask for: mirror, 1+2, 2+1 ... 10+1, and 2+2 ... 10+2 in a "
+	       "store of three copies";
+}
+
 static const char *why_not(int err, const char *scheme)
 {
-	const bool is_fold = strchr(scheme, '+') != NULL;
+	const struct meta_scheme asked = app_conf_scheme(scheme);
+	const bool is_fold = asked.fold > 0;
 
 	switch (err) {
 	case -EINVAL:
-		return app_conf_scheme(scheme).copies > 1
-			       ? "how many drives may be lost stays as it is: only format makes a "
-				 "store that may lose two (wekactl format --protect 1+2, or 4+2)"
-			       : "there are these ways to ask for: mirror, 2+1 ... 10+1, and 2+2 "
-				 "... 10+2 in a store of three copies";
+		return why_never(&asked);
 	case -EALREADY:
-		return "the store does that already, or is getting its second copies: "
-		       "wekactl protect says which";
+		return asked.copies > 2 && !is_fold
+			       ? "the store does that already, or is getting its third copies: "
+				 "wekactl protect says which"
+			       : "the store does that already, or is getting its second copies: "
+				 "wekactl protect says which";
 	case -EPERM:
-		if (app_conf_scheme(scheme).copies > 2)
-			return "that needs as many drives as both numbers together: wekactl drives "
-			       "add";
-		return is_fold ? "that needs two copies of each block first (wekactl protect "
-				 "mirror), and as many drives, or failure domains if the "
+		return is_fold && asked.copies > 2
+			       ? "that needs three copies of each block first (wekactl protect "
+				 "1+2), and as many drives, or failure domains if the "
 				 "configuration names some, as both numbers together (wekactl "
 				 "drives add)"
+		       : is_fold ? "that needs two copies of each block first (wekactl protect "
+				   "mirror), and as many drives, or failure domains if the "
+				   "configuration names some, as both numbers together (wekactl "
+				   "drives add)"
+		       : asked.copies > 2
+			       ? "three copies need three drives, and three failure domains if "
+				 "the configuration names some: wekactl drives add"
 			       : "two copies need two drives, and two failure domains if the "
 				 "configuration names some: wekactl drives add";
 	case -ENODEV:
-		return "a drive is dead, missing or being drained: wait until that has ended, or "
-		       "see wekactl status";
+		return "a drive is dead, missing or being drained, or the store is still copying "
+		       "blocks: wait until that has ended, or see wekactl status";
 	case -EFBIG:
-		return "the roots of the store are on one drive, and there are too many to move "
-		       "them";
+		return "the store has too many shards: their roots cannot be put into zones";
 	case -EACCES:
 		return "the key may not: a key is needed that may write everywhere, without a uid";
 	case -EBUSY:
@@ -53,7 +74,7 @@ static const char *why_not(int err, const char *scheme)
 }
 
 /* The appliance has refused for lack of room: says how much is missing, and what helps. */
-static int no_room(struct ctl *c, bool is_fold)
+static int no_room(struct ctl *c, const struct meta_scheme *asked)
 {
 	char why[CTL_STATUS_WHY], *text;
 	struct ctl_text bytes = ctl_bytes(0);
@@ -72,21 +93,23 @@ static int no_room(struct ctl *c, bool is_fold)
 	return ctl_fail("protect: %s do not fit into the store beside the room that spare_drives "
 			"keeps: room for %s is missing: wekactl drives add, remove files, or set "
 			"spare_drives = 0; nothing was changed",
-			is_fold ? "the files, in such folds," : "two copies of what is there",
+			asked->fold         ? "the files, in such folds,"
+			: asked->copies > 2 ? "three copies of what is there"
+					    : "two copies of what is there",
 			bytes.s);
 }
 
 static int protect(struct ctl *c)
 {
 	const struct meta_scheme scheme = app_conf_scheme(c->argv[0]);
-	const bool is_fold = strchr(c->argv[0], '+') != NULL;
+	const bool is_fold = scheme.fold > 0;
 	int err;
 
 	if (ctl_connect(c))
 		return 1;
 	err = weka_protect(c->client, c->argv[0]);
 	if (err == -ENOSPC)
-		return no_room(c, is_fold);
+		return no_room(c, &scheme);
 	if (err)
 		return ctl_fail("protect: %s", why_not(err, c->argv[0]));
 	if (c->json && is_fold)
@@ -98,7 +121,11 @@ static int protect(struct ctl *c)
 		       scheme.fold, scheme.copies > 2 ? "two others" : "another",
 		       scheme.copies > 2 ? "two drives" : "one drive");
 	else if (c->json)
-		printf("{\"command\":\"protect\",\"copies\":2}\n");
+		printf("{\"command\":\"protect\",\"copies\":%u}\n", scheme.copies);
+	else if (scheme.copies > 2)
+		printf("each block that is written now is on three drives, and what is there is "
+		       "being copied; until wekactl protect says that all have three copies, as "
+		       "many drives may be lost as before\n");
 	else
 		printf("each block that is written now is on two drives, and what is there is "
 		       "being copied; until wekactl protect says that all have two copies, no "
@@ -154,15 +181,13 @@ static void say(const json_t *status)
 		       "says why\n",
 		       ctl_may_lose(status) ? "two drives" : "one drive",
 		       ctl_may_lose(status) ? "one" : "none");
+	else if (json_is_true(json_object_get(store, "converts")))
+		ctl_say_converts(stdout, status, "");
 	else if (ctl_num(store, NULL, "copies") > 2)
 		say_three(status);
 	else if (ctl_num(store, NULL, "copies") < 2)
 		printf("each block is on one drive: if it fails, its files are lost; "
 		       "wekactl protect mirror keeps two copies\n");
-	else if (json_is_true(json_object_get(store, "converts")))
-		printf("the store is getting a second copy of each block: %s still have one, and "
-		       "until all have two no drive may be lost\n",
-		       ctl_bytes((double)ctl_num(store, NULL, "one_copy_bytes")).s);
 	else if (left || ctl_lost_drives(status))
 		printf("each block is on two drives, but for %s that have one copy and are being "
 		       "copied: wekactl status says why\n",

@@ -78,8 +78,10 @@ void ctl_status_rebuild_warn(FILE *to, const json_t *rebuild, uint64_t copies, u
 			"replace the files that wekactl damaged lists\n",
 			ctl_bytes((double)ctl_num(rebuild, NULL, "unreadable_bytes")).s, drive);
 	else if (is(rebuild, "state", "not_written") && is(rebuild, "what", "copies"))
-		fprintf(to, "! all blocks have two copies, but a superblock could not be written: "
-			    "see the log, then type wekactl protect mirror again\n");
+		fprintf(to,
+			"! all blocks have %s copies, but a superblock could not be written: "
+			"see the log, then type wekactl protect %s again\n",
+			copies > 2 ? "three" : "two", copies > 2 ? "1+2" : "mirror");
 	else if (is(rebuild, "state", "not_written"))
 		fprintf(to,
 			"! drive %u is empty, and cannot be taken out: a superblock could not be "
@@ -88,6 +90,24 @@ void ctl_status_rebuild_warn(FILE *to, const json_t *rebuild, uint64_t copies, u
 	else if (is(rebuild, "state", "stalled"))
 		fprintf(to, "! the %s has moved nothing for some time: see the log\n",
 			name_of(rebuild));
+}
+
+void ctl_say_converts(FILE *to, const json_t *status, const char *mark)
+{
+	const struct ctl_text bytes = ctl_bytes((double)ctl_num(status, "store", "one_copy_bytes"));
+	const uint64_t sure = ctl_num(status, "store", "sure_copies");
+
+	if (ctl_num(status, "store", "copies") > 2)
+		fprintf(to,
+			"%sthe store is getting three copies of each block: %s still have %s, and "
+			"until all have three %s may be lost\n",
+			mark, bytes.s, sure > 1 ? "two" : "one",
+			sure > 1 ? "only one drive" : "no drive");
+	else
+		fprintf(to,
+			"%sthe store is getting a second copy of each block: %s still have one, "
+			"and until all have two no drive may be lost\n",
+			mark, bytes.s);
 }
 
 void ctl_status_rebuild_line(FILE *to, const json_t *rebuild)

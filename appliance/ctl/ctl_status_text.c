@@ -74,16 +74,19 @@ static uint32_t losses(const json_t *status)
 
 uint64_t ctl_may_lose(const json_t *status)
 {
-	const uint64_t copies = ctl_num(status, "store", "copies");
+	const bool converts =
+		json_is_true(json_object_get(json_object_get(status, "store"), "converts"));
+	uint64_t sure = ctl_num(status, "store", "sure_copies");
 	const uint64_t log_copies = ctl_num(status, "store", "log_copies");
 	const uint32_t lost = losses(status);
 	uint64_t may;
 
-	if (json_is_true(json_object_get(json_object_get(status, "store"), "converts")) ||
-	    ctl_num(status, "store", "one_copy_bytes") ||
-	    ctl_num(status, "store", "one_domain_bytes") || lost + 1 >= copies)
+	if (sure == 0) /* an older appliance does not say */
+		sure = converts ? 1 : ctl_num(status, "store", "copies");
+	if (lost + 1 >= sure || ctl_num(status, "store", "one_domain_bytes") ||
+	    (!converts && ctl_num(status, "store", "one_copy_bytes")))
 		return 0;
-	may = copies - 1 - lost;
+	may = sure - 1 - lost;
 	return log_copies > 0 ? min_u64(may, log_copies - 1) : may; /* 0: it does not say */
 }
 
@@ -152,10 +155,7 @@ static void of_store(FILE *to, const json_t *s)
 	ctl_status_rebuild_warn(to, json_object_get(s, "rebuild"), ctl_num(s, "store", "copies"),
 				drives_serving(s));
 	if (json_is_true(json_object_get(json_object_get(s, "store"), "converts")))
-		fprintf(to,
-			"! the store is getting a second copy of each block: %s still have one, "
-			"and until all have two no drive may be lost\n",
-			ctl_bytes((double)ctl_num(s, "store", "one_copy_bytes")).s);
+		ctl_say_converts(to, s, "! ");
 	if (json_is_true(json_object_get(json_object_get(s, "store"), "domains_ignored")))
 		fprintf(to, "! the configuration puts the drives into fewer failure domains than a "
 			    "block has copies: the domains do not count\n");

@@ -34,6 +34,8 @@ uint64_t ctl_may_lose(const json_t *status);
  * many copies, and has so many drives that can be written: warnings, and its line of the page. */
 void ctl_status_rebuild_warn(FILE *to, const json_t *rebuild, uint64_t copies, uint32_t serving);
 void ctl_status_rebuild_line(FILE *to, const json_t *rebuild);
+/* Writes how far a store is that gets second or third copies. */
+void ctl_say_converts(FILE *to, const json_t *status, const char *mark);
 
 /* Every counter, a line for each group of them. */
 void ctl_status_all(FILE *to, json_t *status);

@@ -153,7 +153,8 @@ static const struct command {
 	  "create a version of a dataset; list, show, verify, compare, drop", 1, 3, MOVES,
 	  ctl_cmd_dataset },
 	{ "protect", "[HOW]",
-	  "say how many drives may be lost; mirror: keep each block on two drives from now on; "
+	  "say how many drives may be lost; mirror, 1+2: keep each block on two drives or three "
+	  "from now on; "
 	  "2+1 ... 10+1, 2+2 ... 10+2: with parity, which takes less space",
 	  0, 1, ASKS, ctl_cmd_protect },
 	{ "drives", "[ACTION...]",

@@ -11,7 +11,9 @@
  *
  *   one drive [super A][root copy 0][zone] ... [zone][root copy 1][super B]
  *
- *  (1) A store has as many copies of the root area as of each block, and two at least.
+ *  (1) A store has as many copies of the root area as of each block, and two at least.  One that
+ *      got its third copy later (meta_protect.c) has no root copy 2 in front of its zones: that
+ *      copy is in zones from the beginning, and stays in some.
  *  (2) Zones follow the root area that format put on their drive, and stay there when the copy has
  *      moved into zones (meta_drain.c)
  *      [test_meta_super:nothing_overlaps_on_one_two_or_three_drives].
@@ -50,8 +52,8 @@ static void place_zones(struct meta__geo *g, uint32_t d)
 	for (uint32_t copy = 0; copy < g->root_copies; copy++) {
 		uint64_t at = META_BADDR_BLOCK(g->root_area[copy]);
 
-		if (META_BADDR_DRIVE(g->root_area[copy]) != d)
-			continue;
+		if (g->root_area[copy] == 0 || META_BADDR_DRIVE(g->root_area[copy]) != d)
+			continue; /* 0: (1) */
 		if (at == 1)
 			g->zones_at[d] = 1 + area;
 		else

@@ -14,7 +14,7 @@
  *      [test_meta_three:groups_are_as_wide_as_there_are_drives].
  */
 #include "meta/engine/meta_domain.h"
-#include "meta/engine/meta_pair.h"
+#include "meta/engine/meta_fold.h"
 
 #include "base/num.h"
 
@@ -88,16 +88,11 @@ uint32_t meta__groups_on(const struct meta *m, const uint32_t *zones, uint32_t w
 				   : groups_of_domains(m, zones, width);
 }
 
-uint32_t meta__pairs_of(const struct meta *m, const uint32_t *zones)
-{
-	return meta__groups_on(m, zones, META__PAIR);
-}
-
 /* The width of most stores is a constant there. */
 static uint32_t groups_on(const struct meta *m, const uint32_t *zones, uint32_t width)
 {
 	ASSERT(width >= META__PAIR); /* else zones are counted */
-	return likely(width == META__PAIR) ? meta__pairs_of(m, zones)
+	return likely(width == META__PAIR) ? meta__groups_on(m, zones, META__PAIR)
 					   : meta__groups_on(m, zones, width);
 }
 
@@ -130,17 +125,33 @@ uint32_t meta__groups_of(const struct meta *m, uint32_t zones)
 	return likely(m->copies < META__PAIR) ? zones : (uint32_t)div_up(zones, meta__width(m));
 }
 
-uint32_t meta__pairs_free(const struct meta *m)
+uint32_t meta__wider_free(const struct meta *m, uint32_t copies)
 {
-	return meta__pairs_of(m, m->zones->free_count);
+	ASSERT(copies > m->copies);
+	return groups_on(m, m->zones->free_count, copies);
 }
 
-uint32_t meta__pairs_total(const struct meta *m)
+uint32_t meta__wider_total(const struct meta *m, uint32_t copies)
 {
-	return meta__pairs_of(m, m->zones->geo.zone_count);
+	ASSERT(copies > m->copies);
+	return groups_on(m, m->zones->geo.zone_count, copies);
 }
 
 /* ---- groups that lack a zone (2) ------------------------------------------------------------ */
+
+uint32_t meta__narrow(const struct meta *m, uint32_t zone)
+{
+	const struct meta__zone *at = meta__zone_at(m, zone);
+	uint32_t width;
+
+	if (likely(m->copies < 2) || meta__in_fold(at) ||
+	    (at->kind != META__ZONE_PAGE && at->kind != META__ZONE_DATA &&
+	     at->kind != META__ZONE_TWIN))
+		return 0;
+	width = (uint32_t)__builtin_popcountll(meta__drives_of(m, zone));
+	ASSERT(width <= m->copies);
+	return width < m->copies ? width : 0;
+}
 
 void meta__zone_lone(struct meta *m, uint32_t zone, uint32_t width)
 {
@@ -179,12 +190,11 @@ void meta__zones_all_lone(struct meta *m)
 
 	ASSERT(m->copies > 1 && z->lone == 0);
 	for (uint32_t i = 0; i < z->geo.nzones; i++) {
-		struct meta__zone *at = &z->zone[i];
+		const struct meta__zone *at = &z->zone[i];
 
-		ASSERT(at->twin == 0); /* meta_protect.c (1) */
-		if (at->state == ZONE_FREE || at->state == ZONE_GONE)
-			continue;
-		meta__zone_lone(m, i, at->kind == META__ZONE_PAGE || at->kind == META__ZONE_DATA);
+		ASSERT(!at->parity && (at->twin == 0 || m->converts > 1)); /* meta_protect.c (1) */
+		if (at->state != ZONE_FREE && at->state != ZONE_GONE)
+			meta__zone_lone(m, i, meta__narrow(m, i));
 	}
 }
 
@@ -309,8 +319,8 @@ uint32_t meta__groups_kept(const struct meta *m)
 	return kept(m, m->copies);
 }
 
-uint32_t meta__pairs_kept(const struct meta *m)
+uint32_t meta__wider_kept(const struct meta *m, uint32_t copies)
 {
-	ASSERT(meta__taking(m) > 1);
-	return kept(m, META__PAIR);
+	ASSERT(copies > m->copies && meta__taking(m) >= copies);
+	return kept(m, copies);
 }

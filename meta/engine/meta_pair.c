@@ -47,8 +47,8 @@
  *  (6) Space is counted in groups (meta_groups.c)
  *      [test_meta_pair:files_fill_what_pairs_can_hold,
  *      test_meta_three:files_fill_what_groups_of_three_can_hold].
- *  (7) While the store converts from one copy to two, a block may have one copy: no drive is lost
- *      then, and a write to a pair has been done when it is on both drives (meta_protect.c)
+ *  (7) While the store converts from one copy, a block may have one copy: no drive is lost then,
+ *      and a write to a group has been done when it is on all its drives (meta_protect.c)
  *      [test_meta_protect:no_drive_is_lost_before_it_has_two_copies].
  *  (8) A drive that dies while a mount writes ends the mount: the next one finds it missing, and
  *      records that before it writes anything.  So no write depends on one copy while the other
@@ -352,8 +352,8 @@ bool meta__io_joined(struct meta *m, struct meta__io *x)
 
 bool meta__may_lose(const struct meta *m)
 {
-	ASSERT(!m->converts || m->copies > 1); /* (7) */
-	return m->copies > 1 && !m->converts;
+	ASSERT(m->converts < max_u32(m->copies, 1)); /* (7) */
+	return m->copies > 1 && m->converts != 1;
 }
 
 /* Returns the drives that are lost, or about to be. */

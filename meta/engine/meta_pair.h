@@ -8,7 +8,7 @@
 /* Memory for the twins of a drive's zones: in a store of one copy, too, which may get a second one
  * while it serves.  -ENOMEM. */
 must_check int meta__twins_join(struct meta *m, const struct meta__geo *g, uint32_t drive);
-/* From now on the store has two copies: other cores look for twins. */
+/* The store has copies from now on: other cores look for twins. */
 void meta__twins_show(struct meta *m);
 void meta__twins_free(struct meta *m);
 
@@ -64,7 +64,9 @@ bool meta__any_leaves(const struct meta *m);
 
 /* ---- meta_groups.c -------------------------------------------------------- */
 
-/* All zones of pages and data become lone: at meta_protect(). */
+/* Returns the zones of its group if it lacks some, else 0: meta_pair.c (5). */
+uint32_t meta__narrow(const struct meta *m, uint32_t zone);
+/* All groups of pages and data lack zones, as the store is to have more copies: meta_protect(). */
 void meta__zones_all_lone(struct meta *m);
 /* Returns how many groups could be wider than they are. */
 uint32_t meta__lone_now(const struct meta *m);
@@ -85,15 +87,14 @@ uint32_t meta__groups_of(const struct meta *m, uint32_t zones);
 void meta__zones_taking(const struct meta *m, uint32_t on[META_DRIVES_MAX]);
 void meta__zones_left(const struct meta *m, uint32_t on[META_DRIVES_MAX]);
 /* Return the groups of so many zones, each on another drive, that can be made of so many on each
- * drive; those of as many as a block has copies; and the pairs. */
+ * drive; and those of as many as a block has copies. */
 uint32_t meta__groups_on(const struct meta *m, const uint32_t *zones, uint32_t width);
 uint32_t meta__groups_made(const struct meta *m, const uint32_t *zones);
-uint32_t meta__pairs_of(const struct meta *m, const uint32_t *zones);
-/* Return the pairs that free zones, and all zones, would make, and those for spare drives: for a
- * store of one copy that is to have two. */
-uint32_t meta__pairs_free(const struct meta *m);
-uint32_t meta__pairs_total(const struct meta *m);
-uint32_t meta__pairs_kept(const struct meta *m);
+/* Return the groups that free zones, and all zones, would make, and those for spare drives, if the
+ * store had so many copies, which are more than it has. */
+uint32_t meta__wider_free(const struct meta *m, uint32_t copies);
+uint32_t meta__wider_total(const struct meta *m, uint32_t copies);
+uint32_t meta__wider_kept(const struct meta *m, uint32_t copies);
 
 /* ---- meta_spare.c: room for the rebuild of drives ------------------------- */
 
@@ -102,6 +103,17 @@ uint64_t meta__spare_of(uint64_t all, uint64_t lost);
 uint32_t meta__spare_zones(const struct meta *m); /* ... with those for dead blocks */
 /* Returns the groups that must be free, so that `need` still are when a drive is lost. */
 uint32_t meta__spare_free(const struct meta *m, uint32_t need);
+
+/* ---- a store that converts: meta_protect.c, meta_roots_move.c -------------- */
+
+/* Return the copies that each block has for certain, and whether format did not make the third. */
+uint32_t meta__super_sure(const struct meta__super *s);
+bool meta__super_grew(const struct meta__super *s);
+/* boot->super says that the store converts. */
+void meta__protect_begun(struct meta *m);
+/* Writes a third copy of the roots, and then boot->next, which says that the store converts to
+ * three copies. */
+void meta__roots_third(struct meta *m, int *status);
 
 /* Sends a read to another copy instead.  Returns false if no other one can be read. */
 must_check bool meta__io_turns(struct meta *m, struct meta__io *x);

@@ -25,8 +25,8 @@
  *      that is lost or drained uses the room, so one less is kept until that drive is gone.  New
  *      files and names get -ENOSPC before it is used; pages, moved data and deletion ignore it
  *      (meta_spare.c) [test_meta_spare].
- *  (6) While the store converts to two copies, files take no more than it will hold then: what is
- *      still on one drive finds room for its second copy [test_meta_protect_full].
+ *  (6) While the store converts to two copies or three, files take no more than it will hold then:
+ *      blocks that lack a copy find room for it [test_meta_protect_full, test_meta_protect_three].
  *  (7) While a drive is rebuilt or drained statfs counts the room that is kept for the next loss as
  *      used already: so what it promises can be written at whatever moment that ends
  *      [test_meta_rebuild_room].
@@ -191,18 +191,19 @@ bool meta__files_fit(const struct meta *m, uint32_t nblocks)
 	       z->live_blocks + z->promised + nblocks <= places_for_data(m); /* (3) */
 }
 
-uint64_t meta__pairs_short(const struct meta *m)
+uint64_t meta__wider_short(const struct meta *m, uint32_t copies)
 {
 	const struct meta__zones *z = m->zones;
 	const struct meta__geo *g = &z->geo;
-	const uint64_t all = meta__pairs_total(m), a_zone = g->zone_end - 1;
+	const uint64_t all = meta__wider_total(m, copies), a_zone = g->zone_end - 1;
 	const uint64_t dirty = min_u64(z->dirty_pages_max, 2 * z->live_pages + 16);
 	const uint64_t pages = max_u64(dirty, z->page[0].want_min + z->page[1].want_min);
-	const uint64_t log = g->log_zones_max; /* two copies are a pair */
-	uint64_t need = meta__spare_of(all, meta__pairs_kept(m)) + g->root_zones;
+	const uint64_t ahead = meta__ahead_max(m) * m->copies / copies;
+	const uint64_t log = g->log_zones_max; /* its copies are a group */
+	uint64_t need = meta__spare_of(all, meta__wider_kept(m, copies)) + g->root_zones;
 
-	ASSERT(z->counted && m->copies == 1);
-	need += max_u64(4 + log, div_up(all * 3, 100) + 1) + zones_ahead(m, meta__ahead_max(m) / 2);
+	ASSERT(z->counted && m->copies < copies);
+	need += max_u64(4 + log, div_up(all * 3, 100) + 1) + zones_ahead(m, ahead);
 	need += div_up(pages + div_up(z->live_pages * 4, 3), g->zone_pages);
 	need += div_up(z->live_blocks, a_zone);
 	return need > all ? (need - all) * a_zone : 0;
@@ -264,7 +265,8 @@ static void count_space(const struct meta *m, struct meta_statfs *out)
 	out->data_blocks = z->given_blocks;
 	out->copies = m->copies;
 	out->lone_blocks = z->lone * a_zone;
-	out->converts = m->converts;
+	out->converts = m->converts > 0;
+	out->sure_copies = m->converts ? m->converts : m->copies;
 	out->near_blocks = z->nears * a_zone;
 	out->domains = meta__domains_count(m);
 	out->domains_few = m->copies > 1 && m->domains_few;

@@ -11,8 +11,11 @@
  *      one has fields of its own, which are 0 in a store with less than three copies: such a
  *      superblock is byte for byte what it was before there were three
  *      [test_meta_super:superblock_of_three_copies_says_where_the_third_one_of_the_roots_is].
+ *  (4) A store that got its third copy later has that copy of the roots in zones, and no place at
+ *      the front of a drive for it
+ *      [test_meta_super:superblock_of_a_store_that_got_a_third_copy_has_its_roots_in_zones].
  */
-#include "meta/meta_store.h"
+#include "meta/engine/meta_pair.h"
 #include "meta/meta_set.h"
 
 #include <errno.h>
@@ -25,9 +28,22 @@
 #define META__FEATURES                                                                             \
 	(META__FEATURE_DRIVES | META__FEATURE_DRAIN | META__FEATURE_SPREAD |                       \
 	 META__FEATURE_COPIES | META__FEATURE_CONVERTS | META__FEATURE_FOLDS |                     \
-	 META__FEATURE_LOST | META__FEATURE_THREE | META__FEATURE_DOUBLE)
+	 META__FEATURE_LOST | META__FEATURE_THREE | META__FEATURE_DOUBLE | META__FEATURE_GREW)
 
 /* ---- superblock ------------------------------------------------------------ */
+
+uint64_t meta__super_baddr(const struct meta *m, uint32_t drive, uint32_t copy)
+{
+	ASSERT(drive < META_DRIVES_MAX);
+	ASSERT(copy < 2);
+	ASSERT(m->conf.drive[drive].nblocks > 0);
+	return META_BADDR(drive, copy ? m->conf.drive[drive].nblocks - 1 : 0);
+}
+
+uint32_t meta__super_sure(const struct meta__super *s)
+{
+	return s->converts ? s->converts : s->copies;
+}
 
 /* Sums the block with the four bytes at crc_at taken as zeros. */
 static uint32_t crc_without(const void *block, uint32_t size_bytes, uint32_t crc_at)
@@ -48,6 +64,12 @@ static uint32_t lost_count(const struct meta__super *s)
 	for (uint32_t d = 0; d < META_DRIVES_MAX; d++)
 		lost += s->drive_state[d] == DRIVE_LOST;
 	return lost;
+}
+
+/* (4) Format gives each copy of the roots a place of its own; set 0 does not say it. */
+bool meta__super_grew(const struct meta__super *s)
+{
+	return s->copies > 2 && s->set && s->root_at[2] == 0;
 }
 
 /* (3) */
@@ -99,7 +121,8 @@ void meta__super_build(const struct meta__super *s, void *block)
 				    (s->fold ? META__FEATURE_FOLDS : 0) |
 				    (lost_count(s) > 1 ? META__FEATURE_LOST : 0) |
 				    (s->copies > 2 ? META__FEATURE_THREE : 0) |
-				    (s->copies > 2 && s->fold ? META__FEATURE_DOUBLE : 0)),
+				    (s->copies > 2 && s->fold ? META__FEATURE_DOUBLE : 0) |
+				    (meta__super_grew(s) ? META__FEATURE_GREW : 0)),
 		.set = le64_of(s->set),
 	};
 
@@ -128,6 +151,8 @@ void meta__super_build(const struct meta__super *s, void *block)
 		memcpy(d.incompat_name[7], "three copies", 12);
 	if (s->copies > 2 && s->fold)
 		memcpy(d.incompat_name[8], "double parity", 13);
+	if (meta__super_grew(s))
+		memcpy(d.incompat_name[9], "got third copies", 16);
 	memcpy(d.drive_state, s->drive_state, sizeof(d.drive_state));
 	roots_build(s, &d);
 	for (uint32_t i = 0; i < s->ndrives; i++) {
@@ -160,8 +185,10 @@ static void name_feature(const struct meta_super_disk *d, uint64_t unknown, char
 static bool roots_are_sane(const struct meta__super *s)
 {
 	const uint64_t area = 2 * (uint64_t)s->nshards;
-	const uint32_t copies = max_u32(2, s->copies);
+	const uint32_t copies = max_u32(2, s->copies) - meta__super_grew(s);
 
+	if (meta__super_grew(s) && !s->root_zone[2][0])
+		return false; /* (4) */
 	for (uint32_t copy = 0; copy < copies; copy++) {
 		uint64_t at = META_BADDR_BLOCK(s->root_at[copy]);
 		uint32_t d = META_BADDR_DRIVE(s->root_at[copy]);
@@ -224,7 +251,7 @@ static bool drain_is_sane(const struct meta__super *s)
 		any |= s->root_zone[0][i] || s->root_zone[1][i] || s->root_zone[2][i];
 	if (!any)
 		return true;
-	if (lost_count(s) && (s->converts || s->copies < 2))
+	if (lost_count(s) && meta__super_sure(s) < 2)
 		return false;
 	if (!s->drained || !s->set || !there)
 		return false;
@@ -263,7 +290,9 @@ static bool super_is_sane(const struct meta__super *s)
 		return false;
 	if (s->copies < 1 || s->copies > META__ROOT_COPIES)
 		return false;
-	if (s->copies > 2 && (s->copies > s->ndrives || s->converts))
+	if (s->copies > 2 && s->copies > s->ndrives)
+		return false;
+	if (s->converts && s->converts >= s->copies)
 		return false;
 	if (s->fold && (s->copies < 2 || s->fold < META__FOLD_MIN || s->fold > META_FOLD_MAX))
 		return false;
@@ -325,7 +354,7 @@ int meta__super_parse(const void *block, struct meta__super *out, char why[128])
 	out->drained = le64_get(d.incompat) & META__FEATURE_DRAIN;
 	out->spread = le64_get(d.incompat) & META__FEATURE_SPREAD;
 	out->copies = le64_get(d.incompat) & META__FEATURE_COPIES ? le32_get(d.copies) : 1;
-	out->converts = out->copies > 1 && le32_get(d.converts) != 0;
+	out->converts = out->copies > 1 ? le32_get(d.converts) : 0;
 	out->fold = le64_get(d.incompat) & META__FEATURE_FOLDS ? le32_get(d.fold) : 0;
 	memcpy(out->drive_state, d.drive_state, sizeof(out->drive_state));
 	roots_parse(&d, out);
@@ -333,6 +362,8 @@ int meta__super_parse(const void *block, struct meta__super *out, char why[128])
 	if (!(le64_get(d.incompat) & META__FEATURE_THREE) != (out->copies < 3))
 		return -EUCLEAN;
 	if (!(le64_get(d.incompat) & META__FEATURE_DOUBLE) != (out->copies < 3 || !out->fold))
+		return -EUCLEAN;
+	if (!(le64_get(d.incompat) & META__FEATURE_GREW) != !meta__super_grew(out))
 		return -EUCLEAN;
 	if (le64_get(d.incompat) & META__FEATURE_CONVERTS && !out->converts)
 		return -EUCLEAN; /* the field without the bit: an older program wrote it */
@@ -389,7 +420,7 @@ bool meta_super_set(const void *block, struct meta_set *out)
 		return false;
 	*out = (struct meta_set){ .number = s.set,
 				  .ndrives = s.ndrives,
-				  .copies = s.converts ? 1 : s.copies };
+				  .copies = meta__super_sure(&s) };
 	for (uint32_t d = 0; d < s.ndrives; d++) {
 		out->gone[d] = s.drive_state[d] == DRIVE_GONE;
 		out->lost[d] = s.drive_state[d] == DRIVE_LOST;

@@ -152,21 +152,6 @@ void meta__zone_freed(struct meta *m, uint32_t zone)
 	freed(m, zone);
 }
 
-/* Returns the zones of its group if it lacks some, else 0: meta_pair.c (5). */
-static uint32_t width_if_narrow(const struct meta *m, uint32_t zone)
-{
-	const struct meta__zone *at = meta__zone_at(m, zone);
-	uint32_t width;
-
-	if (likely(m->copies < 2) || meta__in_fold(at) ||
-	    (at->kind != META__ZONE_PAGE && at->kind != META__ZONE_DATA &&
-	     at->kind != META__ZONE_TWIN))
-		return 0;
-	width = (uint32_t)__builtin_popcountll(meta__drives_of(m, zone));
-	ASSERT(width <= m->copies);
-	return width < m->copies ? width : 0;
-}
-
 static void unset_free(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
 {
 	struct meta__zones *z = m->zones;
@@ -185,7 +170,7 @@ static void unset_free(struct meta *m, uint32_t zone, enum meta__zone_kind kind)
 		z->page_zones++;
 	if (kind == META__ZONE_DATA)
 		z->data_zones++;
-	meta__zone_lone(m, zone, width_if_narrow(m, zone));
+	meta__zone_lone(m, zone, meta__narrow(m, zone));
 }
 
 int meta__zones_setup(struct meta *m, const struct meta__geo *geo)
@@ -397,6 +382,7 @@ void meta__zones_root(struct meta *m, const struct meta__geo *geo)
 	struct meta__zones *z = m->zones;
 	const struct meta__geo was = z->geo;
 
+	z->geo.root_copies = geo->root_copies;
 	memcpy(z->geo.root_zone, geo->root_zone, sizeof(z->geo.root_zone));
 	for (uint32_t i = 0; i < META__ROOT_COPIES * META__ROOT_ZONES_MAX; i++) {
 		uint32_t zone = was.root_zone[i % META__ROOT_COPIES][i / META__ROOT_COPIES];

@@ -38,7 +38,7 @@
  *      more changes [test_meta_drain:checkpoints_wait_for_roots_that_move].
  *  (4) Drives and zones keep their numbers for ever: the number of a drive that is gone is never
  *      used again [test_meta_drain:what_is_said_of_it_is_not_said_of_one_that_is_added].
- *  (5) At least one drive serves, or two while the store converts to two copies, and the live data
+ *  (5) At least one drive serves, or as many as copies while the store converts, and the live data
  *      fits on those that do when the drain begins; if drives have domains, as many of these as a
  *      block has copies (meta_domain.c (3))
  *      [test_meta_drain:more_than_the_others_can_hold_is_refused,

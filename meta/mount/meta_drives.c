@@ -35,17 +35,19 @@
  *      sets have the same number nevertheless (a drive whose adding was cut off missed the later
  *      changes), neither has been used, or one is refused by its drives (2), (4)
  *      [test_meta_drain:number_of_a_change_that_failed_is_not_used_again].
- *  (8) If superblocks of one set differ in the number of copies, blocks may have one copy: the
- *      store converts, and loses no drive before it has
- *      [test_meta_protect:superblocks_of_one_set_that_differ_in_copies_are_taken_with_care].
+ *  (8) If superblocks of one set differ in the number of copies, blocks may have as few as the one
+ *      says that promises least: the store converts from that number
+ *      [test_meta_protect:superblocks_of_one_set_that_differ_in_copies_are_taken_with_care,
+ *      test_meta_protect_three:superblocks_of_one_set_that_differ_in_copies_are_taken_with_care].
+ *      The mount is refused if only the other one says where a third copy of the roots is.
  *  (9) A mount goes on without drives that are missing only if more are present, of those that
  *      serve in the newest set that it finds, or the operator says so.  For had the store gone on
  *      without all that are present, then in one step after that set; and at most as many are lost
  *      in a step as stay (meta_pair.c (4)), which are among the missing ones
  *      [test_meta_majority:drives_that_are_missing_are_lost_as_the_table_says].
- * (10) Of two sets with the same number the one counts in which the other's drive is lost.  That
- *      drive had begun a change, which was cut off before any other drive had it; a mount without
- *      it went on under the same number, and the drive has missed all since
+ * (10) If two sets have the same number, and one says that the drive of the other is lost, that one
+ *      counts.  The lost drive was alone with the begin of a change; a mount without it went on
+ *      under the same number, and the drive has missed all since
  *      [test_meta_majority:set_of_a_drive_that_is_lost_does_not_count].
  */
 #include "meta/engine/meta_domain.h"
@@ -56,14 +58,6 @@
 #include <string.h>
 
 #define ZONES_MAX (1u << 16) /* of one drive: its zones are as large as those of the first ones */
-
-uint64_t meta__super_baddr(const struct meta *m, uint32_t drive, uint32_t copy)
-{
-	ASSERT(drive < META_DRIVES_MAX);
-	ASSERT(copy < 2);
-	ASSERT(m->conf.drive[drive].nblocks > 0);
-	return META_BADDR(drive, copy ? m->conf.drive[drive].nblocks - 1 : 0);
-}
 
 /* ---- mount ------------------------------------------------------------------------------- */
 
@@ -121,6 +115,7 @@ static bool has_lost(const struct meta__super *s)
 static void be_careful(struct meta *m, uint32_t drive, const struct meta__super *s)
 {
 	struct meta__super *top = &m->boot->top;
+	const uint32_t sure = min_u32(meta__super_sure(s), meta__super_sure(top));
 
 	ASSERT(s->set == top->set);
 	ASSERT(s->drive == drive && top->ndrives > 0);
@@ -130,11 +125,12 @@ static void be_careful(struct meta *m, uint32_t drive, const struct meta__super 
 	meta__boot_note(
 		m,
 		"drive %u: a superblock says %u copies%s, another one of the same set %u%s: "
-		"blocks may have one copy until the store has converted",
+		"blocks may have %s until the store has converted",
 		drive, s->copies, s->converts ? ", converting," : "", top->copies,
-		top->converts ? ", converting" : "");
-	top->copies = 2; /* super_is_sane(): no other number is converted to */
-	top->converts = true;
+		top->converts ? ", converting" : "", sure > 1 ? "two copies" : "one copy");
+	ASSERT(sure > 0 && sure <= META__ROOT_COPIES); /* (8) */
+	top->copies = max_u32(max_u32(s->copies, top->copies), 2);
+	top->converts = sure < top->copies ? sure : 0;
 }
 
 static int clash(struct meta *m, uint32_t drive, const struct meta__super *s)
@@ -151,7 +147,7 @@ static int clash(struct meta *m, uint32_t drive, const struct meta__super *s)
 		b->clash_count = s->ndrives;
 		return 0;
 	}
-	if ((s->copies > 2) != (b->top.copies > 2)) /* no store is converted to three or back */
+	if ((s->copies > 2) != (b->top.copies > 2) && !meta__super_grew(&b->top))
 		return meta__boot_fail(m, -EUCLEAN,
 				       "drive %u: a superblock says %u copies, another one of the "
 				       "same set %u",
@@ -286,14 +282,6 @@ static bool any_serves(const struct meta *m, const struct meta__super *s)
 	return any;
 }
 
-/* Returns the copies that each block has at least. */
-static uint32_t copies_sure(const struct meta__super *s)
-{
-	ASSERT(s->copies > 0);
-	ASSERT(!s->converts || s->copies > 1);
-	return s->converts ? 1 : s->copies;
-}
-
 /* From now on it is lost. */
 static void lose_missing(struct meta *m, struct meta__super *s, uint32_t drive)
 {
@@ -328,7 +316,7 @@ static void do_without(struct meta *m, struct meta__super *s)
 		}
 	}
 	away = (uint32_t)__builtin_popcountll(absent);
-	if (away == 0 || meta__domains_in(m, lost | absent) >= copies_sure(s) ||
+	if (away == 0 || meta__domains_in(m, lost | absent) >= meta__super_sure(s) ||
 	    !any_serves(m, s) || (present <= away && !told))
 		return;
 	m->boot->told_missing = told;
@@ -374,7 +362,7 @@ static void name_others(const struct meta *m, const struct meta__super *s, uint3
  * is one. */
 static void name_way_out(const struct meta__super *s, uint64_t absent, char *out, size_t size)
 {
-	const uint32_t count = (uint32_t)__builtin_popcountll(absent), sure = copies_sure(s);
+	const uint32_t count = (uint32_t)__builtin_popcountll(absent), sure = meta__super_sure(s);
 	uint32_t lost = 0;
 	int used;
 
@@ -446,7 +434,7 @@ static int unread(struct meta *m)
 		if (!b->unread[d])
 			continue;
 		ASSERT(b->unread[d] < 0);
-		if (b->top.drive_state[d] != DRIVE_GONE && b->top.copies > 1 && !b->top.converts) {
+		if (b->top.drive_state[d] != DRIVE_GONE && meta__super_sure(&b->top) > 1) {
 			m->conf.drive[d].nblocks = 0; /* as if it were not given */
 			continue;
 		}

@@ -1,38 +1,49 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * A store of one copy gets a second copy of each block, and serves meanwhile.
+ * A store gets a second copy of each block, or a third one, and serves meanwhile.
  *
- *   one copy --meta_protect()--> converts --no block has only one copy--> two copies
- *                                (goes on after a mount)
+ *   one copy --------meta_protect(2)--> converts --each block has two------> two copies
+ *   one copy or two --meta_protect(3)--> converts --each block has three----> three copies
+ *                                       (goes on after a mount)
  *
  *   while it converts      is written as                  older blocks
- *   data, pages            pairs of zones (meta_pair.c)   move to pairs, as from a drive that is
- *                                                         drained: each single zone is lone
- *   the log, the roots     two copies on two drives, as in every store of two drives
+ *   data, pages            groups of as many zones as     move to such groups, as from a drive that
+ *                          it is to have copies           is drained: each older group is lone
+ *   the log                so many copies, on so many     are trimmed
+ *                          drives
+ *   the roots              two copies on two drives; a third one is written before the store
+ *                          converts to three (meta_roots_move.c (4))
  *
  * Each arrow is a new set of drives, written as for draining one (meta_drain.c), and takes effect
  * when both superblocks of all drives have it.  If the power is cut meanwhile, a mount takes the
  * new set if any superblock has it.
  *
- *  (1) No pair is opened before the superblocks of all drives say that the store converts: a
- *      program that does not know pairs refuses the store from then on
- *      [test_meta_protect:power_cuts_lose_nothing].
- *  (2) While it converts no drive may be lost (meta_pair.c (7)): a dead or missing drive is what it
- *      is in a store of one copy [test_meta_protect:no_drive_is_lost_before_it_has_two_copies].
+ *  (1) No wider group is opened before the superblocks of all drives say that the store converts: a
+ *      program that does not know such groups refuses the store from then on
+ *      [test_meta_protect:power_cuts_lose_nothing,
+ *      test_meta_protect_three:power_cuts_lose_nothing].
+ *  (2) While it converts it promises what it did before: the superblocks say how many copies each
+ *      block has for certain, and a mount goes on without fewer drives than that.  From one copy no
+ *      drive may be lost (meta_pair.c (7)): a dead or missing drive is what it is in a store of one
+ *      copy [test_meta_protect:no_drive_is_lost_before_it_has_two_copies].  From two copies one may
+ *      be, and while the store serves another one on which nothing depends (meta_needed.c)
+ *      [test_meta_protect_three:one_drive_may_be_lost_or_missing_while_it_converts].
  *  (3) It has converted when no zone is lone, the copies of the roots share no drive, and each zone
- *      of the log has its copy.  A zone is lone until nothing durable names it (meta_zone.c), so a
- *      mount that goes back to the last roots finds no block with one copy either
- *      [test_meta_protect:a_drive_may_be_lost_afterwards].
- *  (4) All live data and the room for spare drives fit on the pairs when it begins, and the reserve
- *      is free in pairs at once [test_meta_protect:a_store_that_is_too_full_is_refused].
- *      From then on half as much room is kept ahead, and new data leaves the room for second copies
- *      (meta_space.c (6)), so the conversion ends
- *      [test_meta_protect:drives_of_different_sizes_that_are_nearly_full].
+ *      of the log has all copies.  A zone is lone until nothing durable names it (meta_zone.c), so
+ *      a mount that goes back to the last roots finds no block with fewer copies either
+ *      [test_meta_protect:a_drive_may_be_lost_afterwards,
+ *      test_meta_protect_three:any_two_drives_may_be_lost_afterwards].
+ *  (4) All live data and the room for spare drives fit on such groups when it begins, and the
+ *      reserve is free in them at once [test_meta_protect:a_store_that_is_too_full_is_refused].
+ *      From then on less room is kept ahead, and new data leaves the room for copies that are to
+ *      come (meta_space.c (6)), so the conversion ends
+ *      [test_meta_protect:drives_of_different_sizes_that_are_nearly_full,
+ *      test_meta_protect_three:drives_of_different_sizes_that_are_nearly_full].
  *  (5) A drive that dies while the last set is written, when its own superblocks are, is lost as
  *      soon as the set takes effect
  *      [test_meta_protect:drive_that_dies_while_the_end_is_written_is_lost].
- *      If the last set cannot be written, all blocks have two copies, and the store still converts:
- *      it says so, and tries again when asked, or after a mount
+ *      If the last set cannot be written, all blocks have their copies, and the store still
+ *      converts: it says so, and tries again when asked, or after a mount
  *      [test_meta_protect:end_that_cannot_be_written_is_told_and_tried_again].
  *  (6) Unused blanks of borrowers lie in lone zones, and come back when it begins
  *      [test_meta_lend:a_store_gets_second_copies_though_shards_are_lent].
@@ -43,6 +54,11 @@
  *      While the superblocks are written new data leaves the room that such folds take.  So all
  *      files can be replaced when they take effect
  *      [test_meta_fold_full:all_can_be_replaced_when_other_folds_are_accepted].
+ *  (9) Folds of a store of two copies have one zone of parity, and those of three have two
+ *      (meta_fold.h): a store that may have folds gets no third copies
+ *      [test_meta_protect_three:store_with_folds_is_refused].  A store of which some blocks lack
+ *      copies for another reason is refused, too, since (2) would promise too much
+ *      [test_meta_protect_three:store_that_lacks_copies_is_refused].
  */
 #include "meta/engine/meta_domain.h"
 #include "meta/engine/meta_lend.h"
@@ -73,18 +89,15 @@ static void change(struct meta *m, int *status, int (*stage)(struct meta *m))
 }
 
 /* All zones in use are lone now, and none of them is filled further. */
-static int begun(struct meta *m)
+void meta__protect_begun(struct meta *m)
 {
 	struct meta__boot *b = m->boot;
-	int err = meta__drives_write(m);
 
-	ASSERT(b->next.converts && m->copies == 1);
-	ASSERT(!b->drain.drives && !b->drain.roots);
-	if (err != -EALREADY)
-		return err;
-	b->super = b->next;
+	ASSERT(b->super.copies > m->copies && b->super.converts == m->copies); /* (2) */
+	ASSERT(!m->converts && m->fold == 0);                                  /* (9) */
+	ASSERT(m->zones->geo.root_copies >= b->super.copies);
+	m->converts = m->copies;
 	m->copies = b->super.copies;
-	m->converts = true;
 	meta__zones_all_lone(m);
 	meta__twins_show(m); /* (1) */
 	meta__supply_shut(m, META_DRIVES_MAX);
@@ -93,11 +106,24 @@ static int begun(struct meta *m)
 	b->drain.cannot = false;
 	b->drain.asked = 0;
 	meta__gc_look_drains(m);
+}
+
+static int begun(struct meta *m)
+{
+	struct meta__boot *b = m->boot;
+	int err = meta__drives_write(m);
+
+	ASSERT(b->next.converts && b->next.copies == 2); /* else roots come first */
+	ASSERT(!b->drain.drives && !b->drain.roots);
+	if (err != -EALREADY)
+		return err;
+	b->super = b->next;
+	meta__protect_begun(m);
 	meta__drives_end(m, 0);
 	return 0;
 }
 
-/* (5) */
+/* (5): from one copy it could not be lost before. */
 static void lose_dead(struct meta *m)
 {
 	const uint64_t dead = m->dead;
@@ -118,43 +144,53 @@ static void lose_dead(struct meta *m)
 static int ended(struct meta *m)
 {
 	int err = meta__drives_write(m);
+	const uint32_t before = m->converts;
 
-	ASSERT(m->converts && !m->boot->next.converts);
-	ASSERT(m->copies == 2 && !m->losing); /* (2) */
+	ASSERT(before && !m->boot->next.converts);
+	ASSERT(before > 1 || !m->losing); /* (2) */
 	if (err != -EALREADY)
 		return err;
 	m->boot->super = m->boot->next;
-	m->converts = false;
+	m->converts = 0;
 	meta__drives_end(m, 0);
-	lose_dead(m);
+	if (before == 1)
+		lose_dead(m);
 	return 0;
 }
 
 /* (4) */
-static bool has_room(struct meta *m)
+static bool has_room(struct meta *m, uint32_t copies)
 {
-	ASSERT(m->copies == 1);
-	m->zones->missing_blocks = meta__pairs_short(m);
+	ASSERT(m->copies < copies);
+	m->zones->missing_blocks = meta__wider_short(m, copies);
 	if (m->zones->missing_blocks)
 		return false;
-	if (meta__pairs_free(m) > meta__zone_reserve(m, false))
+	if (meta__wider_free(m, copies) > meta__zone_reserve(m, false))
 		return true;
 	meta__ckpt_want(m); /* zones in which nothing lives are free when it is asked for again */
 	return false;
 }
 
-/* Roots that share a drive or domain must move; more zones than these no superblock can name. */
-static bool roots_stay(const struct meta__geo *g, const uint64_t *mates)
+/* Are two copies of a part of the roots on one drive, or in one domain? */
+static bool roots_share(const struct meta *m)
 {
+	const struct meta__geo *g = &m->zones->geo;
 	bool share = false;
 
-	ASSERT(g->root_zones > 0);
-	ASSERT(g->root_copies == 2); /* of a store of one copy */
-	for (uint32_t d = 0; d < g->ndrives; d++)
-		for (uint64_t left = mates[d]; left; left &= left - 1)
-			share |= meta__geo_roots_on(g, 0, d) &&
-				 meta__geo_roots_on(g, 1, (uint32_t)__builtin_ctzll(left));
-	return share && g->root_zones > META__ROOT_ZONES_MAX;
+	ASSERT(g->root_copies > 1);
+	for (uint32_t copy = 1; copy < g->root_copies; copy++)
+		share |= meta__geo_roots_share(g, copy, m->mates);
+	return share;
+}
+
+/* Roots that share a drive or domain must be moved, and a third copy is in zones; more zones than
+ * these no superblock can name. */
+static bool roots_stay(const struct meta *m, uint32_t copies)
+{
+	const struct meta__geo *g = &m->zones->geo;
+
+	ASSERT(copies <= META__ROOT_COPIES);
+	return g->root_zones > META__ROOT_ZONES_MAX && (copies > g->root_copies || roots_share(m));
 }
 
 static bool all_serve(const struct meta *m)
@@ -168,36 +204,53 @@ static bool all_serve(const struct meta *m)
 	return true;
 }
 
-int meta_protect(struct meta *m)
+/* (4), (9) */
+static int may_convert(struct meta *m, uint32_t copies)
+{
+	ASSERT(copies > m->copies && copies <= META__ROOT_COPIES);
+	ASSERT(m->mounted && !m->failed);
+	if (m->fold)
+		return -EINVAL;
+	if (meta__domains_serving(m) < copies || m->domains_few)
+		return -EPERM;
+	if (!all_serve(m) || m->converts || m->zones->lone || (m->copies > 1 && m->zones->nears))
+		return -ENODEV;
+	if (roots_stay(m, copies))
+		return -EFBIG;
+	return has_room(m, copies) ? 0 : -ENOSPC;
+}
+
+int meta_protect(struct meta *m, uint32_t copies)
 {
 	struct meta__boot *b = m->boot;
-	const struct meta__geo *g = &m->zones->geo;
+	int err;
 
-	ASSERT(!m->home);
+	ASSERT(!m->home && copies <= META__ROOT_COPIES);
 	if (m->failed)
 		return -EROFS;
 	if (b->adding || m->stopping || !m->mounted)
 		return -EBUSY;
-	if (m->copies > 1 && m->converts && b->drain.cannot) {
+	if (copies < 2 || copies < m->copies)
+		return -EINVAL;
+	if (m->copies == copies && m->converts && b->drain.cannot) {
 		b->drain.cannot = false;
 		b->drain_status = 0; /* it was of what failed */
 		return 0;
 	}
-	if (m->copies > 1)
+	if (m->copies == copies)
 		return -EALREADY;
-	if (meta__domains_serving(m) < 2 || m->domains_few)
-		return -EPERM;
-	if (!all_serve(m))
-		return -ENODEV;
-	if (roots_stay(g, m->mates))
-		return -EFBIG;
-	if (!has_room(m))
-		return -ENOSPC;
+	err = may_convert(m, copies);
+	if (err)
+		return err;
 	ASSERT(m->zones->lone == 0 && !m->converts);
+	b->drain.cannot = false;
 	meta__next_set(m);
-	b->next.copies = 2;
-	b->next.converts = true;
-	change(m, &b->drain_status, begun);
+	b->next.copies = copies;
+	b->next.converts = m->copies;
+	if (copies > m->zones->geo.root_copies)
+		meta__roots_third(m, &b->drain_status);
+	else
+		change(m, &b->drain_status, begun);
 	return 0;
 }
 
@@ -287,22 +340,19 @@ bool meta_scheme_parse(const char *text, size_t len, struct meta_scheme *out)
 int meta_scheme_begin(struct meta *m, const struct meta_scheme *scheme)
 {
 	ASSERT(scheme->copies > 0 && scheme->copies <= META__ROOT_COPIES);
-	if (scheme->copies < 2)
+	if (!scheme->fold)
+		return meta_protect(m, scheme->copies);
+	if (scheme->copies < m->copies || (scheme->copies > 2 && scheme->copies != m->copies))
 		return -EINVAL;
-	if (scheme->copies > 2 && m->copies != scheme->copies)
-		return -EINVAL;
-	if (scheme->fold)
-		return scheme->copies < m->copies ? -EINVAL : meta_fold(m, scheme->fold);
-	if (scheme->copies > 2)
-		return -EALREADY;
-	return m->copies > 2 ? -EINVAL : meta_protect(m);
+	return meta_fold(m, scheme->fold);
 }
 
 struct meta_copies meta_copies(const struct meta *m)
 {
 	struct meta_copies out = {
 		.copies = max_u32(m->copies, 1),
-		.converts = m->converts,
+		.sure = m->converts ? m->converts : max_u32(m->copies, 1),
+		.converts = m->converts > 0,
 		.cannot = m->converts && m->boot->drain.cannot,
 		.few = m->copies > 1 && m->domains_few,
 		.near = m->zones->nears > 0,
@@ -334,11 +384,12 @@ bool meta__log_is_copied(const struct meta *m)
 	return true;
 }
 
-/* (3), but for the roots, which its caller has seen to. */
+/* (3) */
 static bool has_converted(const struct meta *m)
 {
 	ASSERT(m->converts);
-	return m->zones->lone == 0 && all_serve(m) && meta__log_is_copied(m);
+	return m->zones->lone == 0 && all_serve(m) && meta__taking(m) >= m->copies &&
+	       !roots_share(m) && meta__log_is_copied(m);
 }
 
 bool meta__protect_turn(struct meta *m)
@@ -346,11 +397,11 @@ bool meta__protect_turn(struct meta *m)
 	struct meta__boot *b = m->boot;
 
 	ASSERT(!b->adding);
-	ASSERT(!m->converts || b->super.converts); /* (2): a mount will know it */
+	ASSERT(m->converts == b->super.converts); /* (2): a mount will know it */
 	if (!m->converts || b->drain.cannot || !has_converted(m))
 		return false;
 	meta__next_set(m);
-	b->next.converts = false;
+	b->next.converts = 0;
 	change(m, NULL, ended);
 	return true;
 }

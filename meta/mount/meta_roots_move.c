@@ -16,6 +16,9 @@
  *      [test_meta_three_roots:roots_go_to_three_drives_again_when_one_is_added].
  *  (3) Roots that wait for a checkpoint give way to a drive that is lost meanwhile, and begin again
  *      when that is recorded [test_meta_pair_moves:drive_is_lost_while_roots_wait_to_be_moved].
+ *  (4) A third copy is made as one that moves.  The set that names its zones is the one
+ *      with which the store begins to convert to three copies (meta_protect.c), so no set has the
+ *      one without the other [test_meta_protect_three:power_cuts_lose_nothing].
  */
 #include "meta/engine/meta_domain.h"
 #include "meta/engine/meta_pair.h"
@@ -25,7 +28,7 @@
 
 static bool moves(const struct meta *m, uint32_t copy)
 {
-	ASSERT(copy < m->zones->geo.root_copies);
+	ASSERT(copy < m->boot->geo.root_copies);
 	ASSERT(m->boot->drain.roots);
 	return m->boot->drain.moves[copy];
 }
@@ -60,7 +63,7 @@ static bool another_drive(const struct meta *m, uint32_t copy, uint32_t piece)
 	const uint64_t others = meta__mates_of(m, drives_of_others(m, copy, piece));
 	bool any = false;
 
-	ASSERT(copy < m->zones->geo.root_copies);
+	ASSERT(copy < META__ROOT_COPIES);
 	for (uint32_t d = 0; d < m->zones->geo.ndrives; d++)
 		any |= meta__drive_takes(m, d) && !(others >> d & 1);
 	return any;
@@ -120,6 +123,8 @@ static int roots_supers(struct meta *m)
 	meta__zones_root(m, &b->geo);
 	memset(b->drain.take, 0, sizeof(b->drain.take));
 	b->drain.taken = 0;
+	if (b->super.copies != m->copies)
+		meta__protect_begun(m); /* (4) */
 	meta__ckpt_hold(m, false);
 	meta__drives_end(m, 0);
 	return 0;
@@ -198,10 +203,10 @@ static uint64_t place_to_read(const struct meta *m, uint32_t copy, uint32_t at)
 static int roots_move(struct meta *m)
 {
 	struct meta__boot *b = m->boot;
-	const uint32_t copies = m->zones->geo.root_copies;
+	const uint32_t copies = m->zones->geo.root_copies, after = b->geo.root_copies;
 
 	ASSERT(b->drain.roots && !meta__ckpt_running(m)); /* meta_drain.c (3) */
-	ASSERT(b->step <= copies && copies <= META__ROOT_COPIES);
+	ASSERT(b->step <= after && copies <= after && after <= META__ROOT_COPIES);
 	if (b->sent && !b->drain.writing) {
 		b->drain.writing = true;
 		return roots_put(m);
@@ -212,9 +217,9 @@ static int roots_move(struct meta *m)
 					       b->io[i].io.drive);
 	b->at += b->sent ? b->count : 0;
 	b->drain.writing = false;
-	for (; b->step < copies && (b->at == 2 * m->nshards || !moves(m, b->step)); b->step++)
+	for (; b->step < after && (b->at == 2 * m->nshards || !moves(m, b->step)); b->step++)
 		b->at = 0;
-	if (b->step == copies) {
+	if (b->step == after) {
 		memcpy(b->next.root_zone, b->geo.root_zone, sizeof(b->next.root_zone));
 		meta__boot_next(m, roots_supers);
 		return 0;
@@ -226,18 +231,38 @@ static int roots_move(struct meta *m)
 	return 0;
 }
 
+/* Nothing has been written.  A request for a third copy is answered with `status`. */
+static int give_way(struct meta *m, int status)
+{
+	struct meta__boot *b = m->boot;
+
+	ASSERT(b->adding && !b->drain.writing);
+	ASSERT(status < 0);
+	if (b->told)
+		*b->told = status;
+	b->told = NULL;
+	meta__drives_end(m, 0);
+	return 0;
+}
+
 static int roots_wait(struct meta *m)
 {
 	ASSERT(m->boot->drain.roots);
 	if (m->losing) { /* that comes first: the checkpoint's log waits for it */
 		meta__ckpt_hold(m, false);
-		meta__drives_end(m, 0);
-		return 0;
+		return give_way(m, -ENODEV);
 	}
 	if (meta__ckpt_running(m))
 		return -EAGAIN;
 	meta__boot_next(m, roots_move);
 	return 0;
+}
+
+/* Until the new set counts, or the move ends: meta_drain.c (3). */
+static void hold(struct meta *m)
+{
+	ASSERT(m->boot->drain.roots);
+	meta__ckpt_hold(m, true);
 }
 
 /* All zones are there. */
@@ -248,6 +273,7 @@ static void roots_begin(struct meta *m)
 	ASSERT(!b->adding);
 	meta__next_set(m);
 	b->geo = m->zones->geo;
+	memset(b->drain.moves, 0, sizeof(b->drain.moves));
 	for (uint32_t copy = 0; copy < b->geo.root_copies; copy++) {
 		b->drain.moves[copy] = must_move(m, copy);
 		if (b->drain.moves[copy])
@@ -258,7 +284,7 @@ static void roots_begin(struct meta *m)
 	b->drain.writing = false;
 	b->write_from = 0;
 	b->write_both = false;
-	meta__ckpt_hold(m, true);
+	hold(m);
 	meta__drives_begin(m, NULL, roots_wait);
 }
 
@@ -271,10 +297,10 @@ static uint32_t zone_for_roots(const struct meta *m, uint32_t copy, uint32_t pie
 	const struct meta__zones *z = m->zones;
 	const uint64_t but[] = { meta__mates_of(m, drives_of_others(m, copy, piece)),
 				 drives_of_others(m, copy, piece), 0 };
-	const uint32_t passes = is_left(m, copy) ? 3 : 1;
+	const uint32_t passes = copy < z->geo.root_copies && is_left(m, copy) ? 3 : 1;
 	uint32_t best = META_DRIVES_MAX;
 
-	ASSERT(copy < z->geo.root_copies);
+	ASSERT(copy < META__ROOT_COPIES);
 	for (uint32_t pass = 0; pass < passes && best == META_DRIVES_MAX; pass++) {
 		bool soon = false;
 
@@ -311,7 +337,7 @@ static bool roots_take(struct meta *m, uint32_t copy)
 	uint32_t *take = m->boot->drain.take[copy];
 	bool all = true;
 
-	ASSERT(copy < m->zones->geo.root_copies);
+	ASSERT(copy < META__ROOT_COPIES);
 	ASSERT(m->zones->geo.root_zones <= META__ROOT_ZONES_MAX);
 	for (uint32_t i = 0; i < m->zones->geo.root_zones; i++) {
 		if (take[i] && !meta__drive_serves(m, drive_of_take(m, take[i])))
@@ -336,7 +362,7 @@ static bool roots_drop(struct meta *m, uint32_t copy)
 	uint32_t *take = m->boot->drain.take[copy];
 	bool all = true;
 
-	ASSERT(copy < m->zones->geo.root_copies);
+	ASSERT(copy < META__ROOT_COPIES);
 	for (uint32_t i = 0; i < META__ROOT_ZONES_MAX; i++)
 		all &= !take[i] || give_back(m, &take[i]);
 	return all;
@@ -345,7 +371,7 @@ static bool roots_drop(struct meta *m, uint32_t copy)
 void meta__roots_drop(struct meta *m)
 {
 	ASSERT(!m->boot->adding);
-	for (uint32_t copy = 0; copy < m->zones->geo.root_copies; copy++)
+	for (uint32_t copy = 0; copy < META__ROOT_COPIES; copy++)
 		(void)roots_drop(m, copy);
 }
 
@@ -356,11 +382,68 @@ void meta__roots_turn(struct meta *m)
 	bool all = true;
 
 	ASSERT(!m->boot->adding);
-	for (uint32_t copy = 0; copy < m->zones->geo.root_copies; copy++)
-		if (must_move(m, copy) && !cannot)
+	for (uint32_t copy = 0; copy < META__ROOT_COPIES; copy++)
+		if (copy < m->zones->geo.root_copies && must_move(m, copy) && !cannot)
 			all &= roots_take(m, copy);
 		else
 			all &= roots_drop(m, copy);
 	if (all && !cannot)
 		roots_begin(m);
+}
+
+/* ---- a third copy (4) ------------------------------------------------------------------------ */
+
+/* Has a drive without a copy of this piece a zone for it, or will it have one soon? */
+static bool finds_zone(const struct meta *m, uint32_t copy, uint32_t piece)
+{
+	const struct meta__zones *z = m->zones;
+	const uint64_t others = meta__mates_of(m, drives_of_others(m, copy, piece));
+	bool any = false;
+
+	ASSERT(copy == z->geo.root_copies);
+	ASSERT(piece < z->geo.root_zones);
+	for (uint32_t d = 0; d < z->geo.ndrives; d++)
+		any |= meta__drive_serves(m, d) && !(others >> d & 1) &&
+		       (z->free_count[d] || z->deallocation[d].zone != META__ZONE_NONE);
+	return any && meta__groups_free(m) > meta__zone_reserve(m, false);
+}
+
+/* Its zones are being opened.  Then all is as when a copy moves. */
+static int third_take(struct meta *m)
+{
+	struct meta__boot *b = m->boot;
+	const uint32_t copy = m->zones->geo.root_copies;
+
+	ASSERT(b->drain.roots && copy + 1 == b->geo.root_copies); /* (4) */
+	ASSERT(b->next.copies == b->geo.root_copies);             /* meta_geo.c (1) */
+	if (m->losing || m->failed || m->stopping)
+		return give_way(m, m->failed ? -EROFS : -ENODEV);
+	if (!roots_take(m, copy)) {
+		for (uint32_t i = 0; i < b->geo.root_zones; i++)
+			if (!b->drain.take[copy][i] && !finds_zone(m, copy, i))
+				return give_way(m, -ENOSPC);
+		return -EAGAIN;
+	}
+	memcpy(b->geo.root_zone[copy], b->drain.take[copy], sizeof(b->geo.root_zone[copy]));
+	hold(m);
+	meta__boot_next(m, roots_wait);
+	return 0;
+}
+
+void meta__roots_third(struct meta *m, int *status)
+{
+	struct meta__boot *b = m->boot;
+
+	ASSERT(!b->adding && b->next.copies == META__ROOT_COPIES);
+	ASSERT(b->next.converts == m->copies); /* (4) */
+	b->geo = m->zones->geo;
+	ASSERT(b->geo.root_copies + 1 == META__ROOT_COPIES);
+	b->geo.root_area[b->geo.root_copies] = 0; /* meta_geo.c (1) */
+	memset(b->drain.moves, 0, sizeof(b->drain.moves));
+	b->drain.moves[b->geo.root_copies++] = true;
+	b->drain.roots = true;
+	b->drain.writing = false;
+	b->write_from = 0;
+	b->write_both = false;
+	meta__drives_begin(m, status, third_take);
 }

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause-Patent
-# A store of one copy gets a second copy of each block while clients write, over a kill of the appliance;
-# then it loses a drive, and nothing of what it had.
+# A store of one copy gets a second copy of each block while clients write, over a kill of the appliance,
+# and then a third one, over another kill; then it loses two drives, and nothing of what it had.
 cd "$(dirname "$0")/../.." && . test/e2e/lib.sh
 
 CACHE=16M
@@ -79,12 +79,44 @@ check "all is there" is_all_there /tree
 check "stop" stop
 check "the store is whole" "$BIN/wekactl" check "$D0" "$D1" "$D2"
 
-# ---- a drive is lost ------------------------------------------------------------------------------
+# ---- a third one -----------------------------------------------------------------------------------
+echo "rebuild_bytes_per_second = 64K" >>"$CONF" # so that it is not over at once
+check "start" start
+is "one drive may be lost" 1 "$(number may_lose)"
+refuses "two of parity need three copies first" "three copies of each block first" "$BIN/wekactl" -c "$SHM" -k "$DIR/key" protect 2+2
+check "protect 1+2" ctl protect 1+2
+refuses "and again" "already, or is getting its third" "$BIN/wekactl" -c "$SHM" -k "$DIR/key" protect 1+2
+is "one drive, still, while it gets third copies" "3 true 1" "$(number copies) $(number converts) $(number may_lose)"
+check "status says so" sh -c "'$BIN/wekactl' -c '$SHM' -k '$DIR/key' status | tr -s '\n ' '  ' | grep 'three only one drive may be lost'"
+check "so does the log" said "info: each block of the store gets a third copy: until all have three, one drive"
+check "changes go on" ctl -q import "$DIR/src" /during
+crash
+check "start after a kill" start
+is "it is still at it" "3 true 1" "$(number copies) $(number converts) $(number may_lose)"
+check "all is there" is_all_there /tree
+sed -i '/^rebuild_bytes/d' "$CONF"
+kill -HUP "$DAEMON"
+check "all get their third copy" has_converted
+check "the log says when" said "info: each block of the store has three copies: two drives may be lost"
+is "two drives may be lost" "2 0" "$(number may_lose) $(number one_copy_bytes)"
+check "protect says so" said_by "any two drives may be lost"
+check "all is there" is_all_there /during
+check "stop" stop
+check "the store is whole" "$BIN/wekactl" check "$D0" "$D1" "$D2"
+
+# ---- two drives are lost ---------------------------------------------------------------------------
 rm "$DIR/d1"
 write_conf "$D0" "$D2"
 check "start without a drive" start
 check "all is there without it" is_all_there /tree
 check "changes go on" ctl -q import "$DIR/src" /more
 check "and are there" is_all_there /more
+check "stop" stop
+rm "$DIR/d0"
+write_conf "$D2"
+echo "allow_missing = 0" >>"$CONF"
+check "start without another one" start
+check "all is there on the last" is_all_there /tree
+check "and what came since" is_all_there /more
 check "stop" stop
 finish

@@ -61,8 +61,8 @@ check "start" start
 check "import" ctl -q import "$DIR/src" /tree
 check "protect says how many drives may be lost" protect_says "on three drives: any two drives may be lost"
 is "a script reads it" "3 2" "$(number store copies) $(may_lose)"
-refuses "a store of three copies stays as it is" "may be lost stays as it is" "$BIN/wekactl" -c "$SHM" -k "$DIR/key" protect mirror
-refuses "without parity" "may be lost stays as it is" "$BIN/wekactl" -c "$SHM" -k "$DIR/key" protect 3+1
+refuses "a store of three copies stays as it is" "may be lost never becomes less" "$BIN/wekactl" -c "$SHM" -k "$DIR/key" protect mirror
+refuses "without parity" "may be lost never becomes less" "$BIN/wekactl" -c "$SHM" -k "$DIR/key" protect 3+1
 refuses "and it is one already" "does that already" "$BIN/wekactl" -c "$SHM" -k "$DIR/key" protect 1+2
 
 # ---- two drives, under load -----------------------------------------------------------------------------

@@ -14,6 +14,9 @@
  *   - after each loss, power cuts meanwhile included, each block has three copies again, or as many
  *     as there are drives; when drives are added, three
  *
+ * Every fourth store begins with two copies, and gets the third ones while a drive is lost and the
+ * power fails (meta_protect.h).
+ *
  * usage: losses [--seed N] [--losses N]
  */
 #include "test/sim/loss_model.h"
@@ -22,6 +25,7 @@
 #include "base/num.h"
 #include "meta/engine/meta_log.h"
 #include "meta/engine/meta_pair.h"
+#include "meta/meta_protect.h"
 #include "meta/meta_rebuild.h"
 #include "meta/ops/meta_gc.h"
 
@@ -65,13 +69,13 @@ static struct {
 	uint32_t victims; /* by bits; of LATER those that are to fail later, too */
 	uint32_t second;  /* ... that one */
 	uint32_t drains, spare;
-	bool struck;
+	bool struck, refused;
 } life;
 
 static struct {
 	uint64_t lives, losses, how[HOWS], when[WHENS], after[AFTERS], errands[ERRANDS];
 	uint64_t changes, both, mounts, cuts, told, few, widened, ckpt, collecting, cuts_rebuilding;
-	uint64_t full;
+	uint64_t full, converted, lost_converting, cuts_converting;
 } seen;
 
 static void say_where(const char *what)
@@ -154,13 +158,19 @@ static uint32_t too_thin(void)
 	return thin;
 }
 
+/* Some blocks have two copies since the store began with two, and was perhaps not asked yet. */
+static bool is_converting(void)
+{
+	return r.m->copies < COPIES || r.m->converts;
+}
+
 /* A drive that is lost stays in a store that has too few drives for it to go, and so does one that
  * is drained: the lost one comes first. */
 static bool is_settled(void)
 {
 	const bool few = serving() < COPIES;
 
-	if (r.m->losing || too_thin() > 0)
+	if (r.m->losing || too_thin() > 0 || (is_converting() && !few))
 		return false;
 	for (uint32_t d = 0; d < meta_drives(r.m); d++)
 		if (!serves(d) && !stat_of(d).gone &&
@@ -174,7 +184,7 @@ static bool any_two_may_fail(void)
 {
 	const struct meta__log *l = r.m->log;
 
-	if (serving() < 4 + (life.errand == DRAIN) || r.m->zones->lone > 0)
+	if (serving() < 4 + (life.errand == DRAIN) || r.m->zones->lone > 0 || is_converting())
 		return false;
 	for (uint32_t i = 0; i < l->zones_count; i++)
 		if (meta__log_copies(l->zones[i].zone) < COPIES)
@@ -374,8 +384,9 @@ static void choose(void)
 		spare();
 	if ((life.when == AT_ONCE && !any_two_may_fail()) || serving() < 3)
 		life.when = ONE;
-	if (life.when == LATER && (life.how == MISSING || life.errand != NOTHING))
-		life.when = ONE;
+	if (life.when == LATER &&
+	    (life.how == MISSING || life.errand != NOTHING || is_converting()))
+		life.when = ONE; /* a mount misses one at most while it converts */
 	life.victims = 1u << any_serving(0);
 	if (life.when != ONE) {
 		life.second = any_serving(life.victims);
@@ -448,6 +459,7 @@ static bool second_dies(void)
 
 static bool restart(void)
 {
+	seen.cuts_converting += r.m->converts > 0;
 	if (!is_down() && rand_below(&rnd, 4) == 0)
 		(void)rig_stop(&r);
 	if (r.m && !r.cut && rand_below(&rnd, 4) == 0)
@@ -486,15 +498,26 @@ static void never_again(void)
 			r.never |= 1u << d; /* meta_pair.c (4) */
 }
 
+/* If that is over, or was cut off, nothing is done, or it is done again. */
+static void ask_for_three(void)
+{
+	const int err = r.m->copies < COPIES && !r.m->boot->adding ? meta_protect(r.m, COPIES) : 0;
+
+	life.refused = err == -ENOSPC;
+	ASSERT(!err || err == -ENOSPC || err == -ENODEV || err == -EPERM || err == -EROFS);
+}
+
 static bool cut_meanwhile(void)
 {
 	r.cut_at = r.writes + 1 + rand_below(&rnd, 100);
+	ask_for_three();
 	for (uint32_t n = 0; n < 10 && !r.cut; n++) {
 		if (!loss_change(&model))
 			return failed("answer, meanwhile");
 		rig_idle(&r);
 	}
 	seen.cuts_rebuilding += r.cut;
+	seen.cuts_converting += r.cut && r.m->converts;
 	rig_power_cut(&r);
 	r.never = 0;
 	return mount() && is_there("after a cut, meanwhile");
@@ -503,8 +526,10 @@ static bool cut_meanwhile(void)
 static void turn_until_settled(void)
 {
 	meta_rebuild_pace(r.m, UINT32_MAX, META_PACE_FREE);
-	for (uint32_t n = 0; n < TURNS_MAX && !is_settled() && meta_health(r.m) == 0; n++)
+	for (uint32_t n = 0; n < TURNS_MAX && !is_settled() && meta_health(r.m) == 0; n++) {
+		ask_for_three();
 		rig_idle(&r);
+	}
 }
 
 static bool has_room(void)
@@ -534,8 +559,9 @@ static bool tell_settled(void)
 		gone += stat_of(d).gone;
 		draining += stat_of(d).draining;
 	}
-	(void)sim_wrong("%u serve, %u are lost, %u gone, %u draining; %u zones are too thin",
-			serving(), lost, gone, draining, too_thin());
+	(void)sim_wrong("%u serve, %u are lost, %u gone, %u draining; %u zones are too thin; %u "
+			"copies, converts from %u",
+			serving(), lost, gone, draining, too_thin(), r.m->copies, r.m->converts);
 	return failed("it does not become whole");
 }
 
@@ -551,7 +577,7 @@ static bool settle(void)
 	turn_until_settled();
 	if (meta_health(r.m))
 		return failed("frozen");
-	if (!is_settled() && !has_room() && !make_room())
+	if (!is_settled() && (life.refused || !has_room()) && !make_room())
 		return false;
 	if (!is_settled())
 		return tell_settled();
@@ -568,7 +594,14 @@ static bool settle(void)
 
 static bool loss(void)
 {
-	turn_until_settled();
+	const bool began = is_converting();
+
+	if (began)
+		ask_for_three();
+	else
+		turn_until_settled();
+	for (uint64_t n = rand_below(&rnd, 1u << rand_below(&rnd, 11)); began && n > 0; n--)
+		(void)rig_step(&r);
 	choose();
 	if (!begin())
 		return false;
@@ -576,6 +609,7 @@ static bool loss(void)
 	if (!work(4 + (uint32_t)rand_below(&rnd, 100)) || (life.when == LATER && !second_dies()))
 		return false;
 	seen.losses++;
+	seen.lost_converting += r.m->converts > 0;
 	seen.how[life.how]++;
 	seen.when[life.when]++;
 	if (!survive())
@@ -583,6 +617,7 @@ static bool loss(void)
 	r.cut_at = 0;
 	if (!work((uint32_t)rand_below(&rnd, 30)) || !settle())
 		return false;
+	seen.converted += began && !is_converting();
 	heal();
 	return true;
 }
@@ -621,7 +656,7 @@ static bool format(void)
 		life.size[d] = any_size();
 	rig_make_of(&r, life.seed, ndrives, life.size, 1u << rand_below(&rnd, 4), cache);
 	r.copied = true;
-	r.conf.copies = COPIES;
+	r.conf.copies = life.seed % 4 ? COPIES : COPIES - 1;
 	if (rand_below(&rnd, 4) == 0)
 		r.conf.spare_drives = rand_below(&rnd, 2) ? 1 : META_SPARE_AUTO;
 	r.cut_garbles = rand_below(&rnd, 2);
@@ -665,7 +700,8 @@ static bool has_happened(void)
 		if (!seen.errands[i])
 			return false;
 	return seen.both && seen.told && seen.few && seen.widened && seen.ckpt && seen.collecting &&
-	       seen.cuts_rebuilding;
+	       seen.cuts_rebuilding && seen.converted && seen.lost_converting &&
+	       seen.cuts_converting;
 }
 
 int main(int argc, char **argv)
@@ -682,15 +718,17 @@ int main(int argc, char **argv)
 	printf("ok losses: %llu stores, %llu losses, %llu of two drives at once, %llu of one "
 	       "after the other; %llu mounts, %llu told what is missing; %llu cuts, %llu while "
 	       "it was rebuilt; %llu with too few drives, %llu widened; %llu full; "
+	       "%llu converted, with %llu losses and %llu cuts; "
 	       "%llu during checkpoints, %llu during collection; %llu changes; %.0f s\n",
 	       (unsigned long long)seen.lives, (unsigned long long)seen.losses,
 	       (unsigned long long)seen.when[AT_ONCE], (unsigned long long)seen.both,
 	       (unsigned long long)seen.mounts, (unsigned long long)seen.told,
 	       (unsigned long long)seen.cuts, (unsigned long long)seen.cuts_rebuilding,
 	       (unsigned long long)seen.few, (unsigned long long)seen.widened,
-	       (unsigned long long)seen.full, (unsigned long long)seen.ckpt,
-	       (unsigned long long)seen.collecting, (unsigned long long)seen.changes,
-	       (double)(clock_now_ns() - begin_ns) / 1e9);
+	       (unsigned long long)seen.full, (unsigned long long)seen.converted,
+	       (unsigned long long)seen.lost_converting, (unsigned long long)seen.cuts_converting,
+	       (unsigned long long)seen.ckpt, (unsigned long long)seen.collecting,
+	       (unsigned long long)seen.changes, (double)(clock_now_ns() - begin_ns) / 1e9);
 	if (args.count >= 200 && !has_happened())
 		return failed("what this is about has not happened") ? 0 : 1;
 	return 0;

@@ -356,6 +356,9 @@ Test(ctl_status, as_many_drives_may_be_lost_as_leave_a_copy_of_each_block_and_of
 	cr_assert_eq(may_lose(COPIES(2, 2), ""), 1);
 	cr_assert_eq(may_lose(COPIES(2, 1), ""), 0);
 	cr_assert_eq(may_lose(COPIES(2, 2) ",\"converts\":true", ""), 0);
+	cr_assert_eq(may_lose(COPIES(3, 3) ",\"converts\":true,\"sure_copies\":1", ""), 0);
+	cr_assert_eq(may_lose(COPIES(3, 3) ",\"converts\":true,\"sure_copies\":2", ""), 1);
+	cr_assert_eq(may_lose(COPIES(3, 3) ",\"converts\":true,\"sure_copies\":2", IS_LOST), 0);
 	cr_assert_eq(may_lose(COPIES(2, 2), IS_LOST), 0);
 	cr_assert_eq(may_lose(COPIES(3, 3), ""), 2);
 	cr_assert_eq(may_lose(COPIES(3, 2), ""), 1);

@@ -460,7 +460,7 @@ Test(meta_domain, store_of_one_copy_gets_its_second_ones_in_other_domains)
 		cr_assert(roots_are_apart());
 		changes(60);
 		r.copied = true;
-		cr_assert_eq(meta_protect(r.m), 0);
+		cr_assert_eq(meta_protect(r.m, 2), 0);
 		for (uint32_t n = 0; n < 300 && (r.m->converts || r.m->copies < 2); n++)
 			rig_idle(&r);
 		cr_assert(!r.m->converts && r.m->copies == 2, "%s", meta_error(r.m));
@@ -472,7 +472,7 @@ Test(meta_domain, store_of_one_copy_gets_its_second_ones_in_other_domains)
 		rig_end(&r);
 	}
 	domains_of(1, "aaa", 1, 0);
-	cr_assert_eq(meta_protect(r.m), -EPERM);
+	cr_assert_eq(meta_protect(r.m, 2), -EPERM);
 	rig_end(&r);
 }
 

@@ -137,7 +137,7 @@ Test(meta_majority, only_drive_is_not_lost_though_the_operator_says_that_it_is_m
 	cr_assert(comes_back(), "%s", meta_error(r.m));
 }
 
-/* ---- two sets of the same number -------------------------------------------------------------- */
+/* ---- two sets of the same number ------------------------------------------------------------- */
 
 static uint8_t *super_of(uint8_t *const *drives, uint32_t drive, uint32_t copy)
 {

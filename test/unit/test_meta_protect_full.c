@@ -140,8 +140,8 @@ static void is_converted(uint64_t seed)
 	cr_assert(
 		!r.m->converts,
 		"seed %llu: %u lone zones, %u pairs free of %u, reserve %u; short %llu, tight %llu",
-		(unsigned long long)seed, r.m->zones->lone, meta__pairs_free(r.m),
-		meta__pairs_total(r.m), meta__zone_reserve(r.m, false),
+		(unsigned long long)seed, r.m->zones->lone, meta__groups_free(r.m),
+		meta__groups_total(r.m), meta__zone_reserve(r.m, false),
 		(unsigned long long)seen.short_blocks, (unsigned long long)seen.tight_blocks);
 	cr_assert_eq(rig_thin_zones(&r), 0);
 }

@@ -2,7 +2,7 @@
 /* The structures at fixed places: geometry, superblock, root, zone header.  Their first bytes are
  * frozen by golden files. */
 #include "test/lib/meta_golden.h"
-#include "meta/meta_store.h"
+#include "meta/engine/meta_pair.h"
 #include "meta/meta_set.h"
 
 #include <criterion/criterion.h>
@@ -323,6 +323,38 @@ Test(meta_super, superblock_of_three_copies_says_where_the_third_one_of_the_root
 	}
 }
 
+/* A program that knows only stores formatted with three copies would look in the wrong place. */
+Test(meta_super, superblock_of_a_store_that_got_a_third_copy_has_its_roots_in_zones)
+{
+	for (uint32_t sure = 0; sure <= 4; sure++) {
+		struct meta__super s = a_third_super(), t;
+		struct meta__geo g;
+		char why[128];
+
+		s.root_at[2] = 0;
+		s.root_zone[2][0] = 2 * 1023 + 5;
+		s.converts = sure;
+		meta__super_build(&s, block);
+		cr_assert_eq(block[16], 1 << 0 | 1 << 1 | 1 << 3 | (sure > 0) << 4 | 1 << 7);
+		cr_assert_eq(block[17], 1 << 1);
+		cr_assert_eq(memcmp(block + 600 + 9 * 16, "got third copies", 16), 0);
+		cr_assert_eq(meta__super_parse(block, &t, why), sure < 3 ? 0 : -EUCLEAN, "%s", why);
+		if (sure >= 3)
+			continue;
+		cr_assert_arr_eq(&s, &t, sizeof(s));
+		cr_assert_eq(meta__super_sure(&t), sure ? sure : 3);
+		meta__geo_of(&g, &t);
+		cr_assert_eq(g.zones_at[2], 1, "no root area is in front of its zones");
+		cr_assert_eq(meta__geo_root_drive(&g, 2, 0), 2);
+		block[17] = 0;
+		resum(8);
+		cr_assert_eq(meta__super_parse(block, &t, why), -EUCLEAN, "without the feature");
+		s.root_zone[2][0] = 0;
+		meta__super_build(&s, block);
+		cr_assert_eq(meta__super_parse(block, &t, why), -EUCLEAN, "it is nowhere");
+	}
+}
+
 /* Sets one field of a superblock that is as it should be.  Returns what the parser says of it. */
 static int changed(uint32_t at, const void *bytes, uint32_t length)
 {
@@ -339,7 +371,7 @@ static int changed(uint32_t at, const void *bytes, uint32_t length)
 Test(meta_super, three_copies_that_cannot_be_are_refused)
 {
 	const uint64_t bad_at[] = { 0, META_BADDR(4, 1), META_BADDR(1, 64), META_BADDR(0, 524287) };
-	const uint32_t bad_zone = 5 * 1023, copies[] = { 0, 2, 4 }, one = 1, two = 2;
+	const uint32_t bad_zone = 5 * 1023, copies[] = { 0, 2, 4 }, two = 2, three = 3;
 	const uint8_t features = 1 << 0 | 1 << 1 | 1 << 3;
 	struct meta__super s = a_third_super();
 
@@ -353,7 +385,7 @@ Test(meta_super, three_copies_that_cannot_be_are_refused)
 		cr_assert_eq(changed(3760, &copies[i], 4), -EUCLEAN, "%zu", i);
 	cr_assert_eq(changed(16, &features, 1), -EUCLEAN);
 	cr_assert_eq(changed(52, &two, 4), -EUCLEAN);
-	cr_assert_eq(changed(3764, &one, 4), -EUCLEAN);
+	cr_assert_eq(changed(3764, &three, 4), -EUCLEAN, "it has that many");
 }
 
 Test(meta_super, roots_that_cannot_be_there_are_refused)
