@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
  * Tells people how many copies the store has of its blocks: a drive is lost, all is copied again, a
- * store gets second copies or third ones (meta_protect.c), all have them.
+ * store gets second copies or third ones (meta_protect.c), all have them.  At a start it says what
+ * may be lost, since a store may have got its last copies just before the end of the program.
  *
  * Each turn of the store's core compares the state with the one that was told last, which costs a
  * few loads.  A line that finds no room in the ring is tried again in a later turn.
@@ -87,6 +88,17 @@ static wk_cold bool tell_begun(struct app_core *core, const struct meta_copies *
 	return tell(core, line);
 }
 
+/* What may be lost.  Of a loss that is there another line says it. */
+static wk_cold bool tell_sure(struct app_core *core, const struct meta_copies *now)
+{
+	ASSERT(now->sure > 0 && now->sure <= now->copies);
+	if (now->sure == 1 || now->converts || now->lost)
+		return true;
+	return tell(core, now->sure > 2
+				  ? "each block of the store has three copies: two drives may be lost"
+				  : "each block of the store has two copies: one drive may be lost");
+}
+
 static wk_cold bool tell_cannot(struct app_core *core, const struct meta_copies *now)
 {
 	char line[APP_LINE_SIZE];
@@ -106,10 +118,7 @@ static wk_cold void tell_copies(struct app_core *core, const struct meta_copies 
 	ASSERT(now->lost == core->copies_told.lost);
 	if (now->converts && !core->copies_told.converts && !tell_begun(core, now))
 		return;
-	if (!now->converts && core->copies_told.converts &&
-	    !tell(core, now->copies > 2
-				? "each block of the store has three copies: two drives may be lost"
-				: "each block of the store has two copies: one drive may be lost"))
+	if (now->sure != core->copies_told.sure && !tell_sure(core, now))
 		return;
 	if (now->few && !core->copies_told.few &&
 	    !tell(core, "WEKA-315: the configuration puts the drives into fewer failure domains "
@@ -124,6 +133,7 @@ static wk_cold void tell_copies(struct app_core *core, const struct meta_copies 
 		return;
 	if (now->cannot && !core->copies_told.cannot && !tell_cannot(core, now))
 		return;
+	core->copies_told.sure = now->sure;
 	core->copies_told.converts = now->converts;
 	core->copies_told.cannot = now->cannot;
 	core->copies_told.few = now->few;
@@ -139,6 +149,7 @@ void app_copies_turn(struct app_core *core)
 		return;
 	now = meta_copies(core->meta);
 	if (likely(now.lost == core->copies_told.lost &&
+		   now.sure == core->copies_told.sure &&
 		   now.converts == core->copies_told.converts &&
 		   now.cannot == core->copies_told.cannot && now.few == core->copies_told.few &&
 		   now.near == core->copies_told.near))
