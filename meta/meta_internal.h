@@ -283,9 +283,7 @@ struct meta {
 	uint32_t fold;     /* data zones of a fold, at most; 0: none is made (meta_fold.c) */
 	uint64_t dead;     /* drives, by their bits: what was written there may be lost */
 	uint64_t losing;   /* ... that the superblocks do not name lost yet: meta_pair.c (3) */
-	uint8_t domain[META_DRIVES_MAX]; /* as configured; 0: its own (meta_domain.c) */
-	uint64_t mates[META_DRIVES_MAX]; /* each drive, and the others of its domain */
-	bool domains, domains_few;       /* some have several drives; there are too few to count */
+	bool domains, domains_few; /* some have several drives; there are too few to count */
 	int failed; /* 0, or -EROFS once the log or a checkpoint could not be written */
 	bool mounted;
 	bool checking; /* meta_check.c walks: nothing is collected during that            */
@@ -318,6 +316,8 @@ struct meta {
 	struct meta__receipts *receipts;
 	struct meta__fresh *fresh;
 	uint32_t self_check; /* turns, in variants with WK_DEBUG */
+	uint8_t domain[META_DRIVES_MAX]; /* as configured; 0: its own (meta_domain.c) */
+	uint64_t mates[META_DRIVES_MAX]; /* each drive, and the others of its domain */
 };
 
 /* Does this block lie on a drive that is missing, in a store of one copy? */
