@@ -109,6 +109,9 @@ uint32_t meta__spare_free(const struct meta *m, uint32_t need);
 /* Return the copies that each block has for certain, and whether format did not make the third. */
 uint32_t meta__super_sure(const struct meta__super *s);
 bool meta__super_grew(const struct meta__super *s);
+/* Does this set count, and not the other one: it is newer, or of the same number and the other's
+ * drive is lost in it (meta_drives.c (10))? */
+bool meta__super_counts(const struct meta__super *s, const struct meta__super *other);
 /* boot->super says that the store converts. */
 void meta__protect_begun(struct meta *m);
 /* Writes a third copy of the roots, and then boot->next, which says that the store converts to

@@ -45,6 +45,12 @@ uint32_t meta__super_sure(const struct meta__super *s)
 	return s->converts ? s->converts : s->copies;
 }
 
+bool meta__super_counts(const struct meta__super *s, const struct meta__super *other)
+{
+	return s->set > other->set ||
+	       (s->set == other->set && s->drive_state[other->drive] == DRIVE_LOST);
+}
+
 /* Sums the block with the four bytes at crc_at taken as zeros. */
 static uint32_t crc_without(const void *block, uint32_t size_bytes, uint32_t crc_at)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /* Prints the set of drives in words: the newest superblock's list, and which of them are here. */
+#include "meta/engine/meta_pair.h"
 #include "meta/offline/meta_raw_internal.h"
 
 #include <string.h>
@@ -26,7 +27,7 @@ static const struct meta__super *newest(const struct meta_raw *r)
 		const struct meta__raw_super *s = &r->super[i / 2][i % 2];
 
 		if (!s->err && memcmp(s->s.uuid, r->m.uuid, sizeof(r->m.uuid)) == 0 &&
-		    (!chosen || s->s.set > chosen->set))
+		    (!chosen || meta__super_counts(&s->s, chosen)))
 			chosen = &s->s;
 	}
 	ASSERT(chosen);

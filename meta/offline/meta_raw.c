@@ -10,6 +10,7 @@
  *  (2) A superblock's geometry is accepted only when the present drives have the size that
  *      it states, and the missing ones are not out of proportion to them [fuzz_meta_dump].
  */
+#include "meta/engine/meta_pair.h"
 #include "meta/offline/meta_raw_internal.h"
 
 #include <errno.h>
@@ -84,7 +85,7 @@ static const struct meta__super *newest_super(const struct meta_raw *r)
 		if (s->err || s->s.drive_nblocks[s->s.drive] != r->from.nblocks[i / 2])
 			continue; /* (2) */
 		if (chosen && (memcmp(chosen->uuid, s->s.uuid, sizeof(chosen->uuid)) != 0 ||
-			       s->s.set <= chosen->set))
+			       !meta__super_counts(&s->s, chosen)))
 			continue;
 		if (fits_drives(r, &s->s))
 			chosen = &s->s;

@@ -437,3 +437,43 @@ Test(meta_raw_pair, dump_shows_pairs_twins_and_the_set)
 	cr_assert(strstr(text, "missing"), "%s", text);
 	free(text);
 }
+
+/* The drive was alone with the begin of a change, and lost under the same number: meta_drives.c (10). */
+static void set_next(uint32_t drive, uint32_t alone)
+{
+	for (uint32_t copy = 0; copy < 2; copy++) {
+		uint8_t *block = raw_files_at(
+			&s, META_BADDR(drive, copy ? RAW_DRIVE_BYTES / 4096 - 1 : 0));
+		struct meta__super super;
+		struct meta__geo geo;
+		char why[128];
+
+		cr_assert_eq(meta__super_parse(block, &super, why), 0, "%s", why);
+		meta__geo_of(&geo, &super);
+		memcpy(super.root_at, geo.root_area, sizeof(super.root_at));
+		super.set++;
+		super.drained = true;
+		if (drive == alone)
+			super.fold = 2;
+		else
+			super.drive_state[alone] = DRIVE_LOST;
+		meta__super_build(&super, block);
+	}
+}
+
+Test(meta_raw_pair, set_of_a_drive_that_is_lost_does_not_count)
+{
+	struct meta_raw *raw;
+	char *text;
+
+	filled(true);
+	for (uint32_t d = 0; d < s.ndrives; d++)
+		set_next(d, 0);
+	raw = raw_files_open(&s);
+	cr_assert_eq(raw->geo.state[0], DRIVE_LOST, "it missed changes, and is believed");
+	cr_assert_eq(raw->m.fold, 0);
+	meta_raw_close(raw);
+	text = words("set", NULL, 0);
+	cr_assert(strstr(text, "not believed"), "%s", text);
+	free(text);
+}
