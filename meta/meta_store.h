@@ -569,7 +569,7 @@ struct meta__drain {
 	bool moves[META__ROOT_COPIES]; /* copies of the roots that move now */
 	uint64_t drives;               /* that a change of the set concerns, by bits */
 	enum meta__drive_state to;     /* their next state */
-	bool roots;                    /* the change moves roots */
+	bool roots;                    /* the change moves roots, and checkpoints are held */
 	bool writing;                  /* roots: the copy that was read is being written */
 	bool cannot;                   /* move them: not tried again until asked for */
 	bool log_bound;                /* its limit is that of the drives that serve */

@@ -117,6 +117,8 @@ void meta__protect_begun(struct meta *m);
 /* Writes a third copy of the roots, and then boot->next, which says that the store converts to
  * three copies. */
 void meta__roots_third(struct meta *m, int *status);
+/* Checkpoints may run again: roots have moved, or do not move now. */
+void meta__roots_release(struct meta *m);
 
 /* Sends a read to another copy instead.  Returns false if no other one can be read. */
 must_check bool meta__io_turns(struct meta *m, struct meta__io *x);

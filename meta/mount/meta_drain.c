@@ -194,7 +194,7 @@ void meta__drain_failed(struct meta *m)
 	dr->cannot = true; /* as it was is well, too: until it is asked for again */
 	if (!dr->roots)
 		return;
-	meta__ckpt_hold(m, false);
+	meta__roots_release(m);
 	if (memcmp(m->boot->next.root_zone, m->boot->super.root_zone,
 		   sizeof(m->boot->next.root_zone)) != 0)
 		meta__fail(m); /* (3) */

@@ -19,6 +19,9 @@
  *  (4) A third copy is made as one that moves.  The set that names its zones is the one
  *      with which the store begins to convert to three copies (meta_protect.c), so no set has the
  *      one without the other [test_meta_protect_three:power_cuts_lose_nothing].
+ *  (5) drain.roots is true exactly while checkpoints are held for a copy: not yet while zones for a
+ *      third one are opened, so a store that fails then holds nothing that it could release
+ *      [test_meta_protect_three:drive_dies_before_the_roots_have_zones_there].
  */
 #include "meta/engine/meta_domain.h"
 #include "meta/engine/meta_pair.h"
@@ -125,7 +128,7 @@ static int roots_supers(struct meta *m)
 	b->drain.taken = 0;
 	if (b->super.copies != m->copies)
 		meta__protect_begun(m); /* (4) */
-	meta__ckpt_hold(m, false);
+	meta__roots_release(m);
 	meta__drives_end(m, 0);
 	return 0;
 }
@@ -249,7 +252,7 @@ static int roots_wait(struct meta *m)
 {
 	ASSERT(m->boot->drain.roots);
 	if (m->losing) { /* that comes first: the checkpoint's log waits for it */
-		meta__ckpt_hold(m, false);
+		meta__roots_release(m);
 		return give_way(m, -ENODEV);
 	}
 	if (meta__ckpt_running(m))
@@ -261,8 +264,16 @@ static int roots_wait(struct meta *m)
 /* Until the new set counts, or the move ends: meta_drain.c (3). */
 static void hold(struct meta *m)
 {
-	ASSERT(m->boot->drain.roots);
+	ASSERT(!m->boot->drain.roots); /* (5) */
+	m->boot->drain.roots = true;
 	meta__ckpt_hold(m, true);
+}
+
+void meta__roots_release(struct meta *m)
+{
+	ASSERT(m->boot->drain.roots); /* (5) */
+	m->boot->drain.roots = false;
+	meta__ckpt_hold(m, false);
 }
 
 /* All zones are there. */
@@ -280,7 +291,7 @@ static void roots_begin(struct meta *m)
 			memcpy(b->geo.root_zone[copy], b->drain.take[copy],
 			       sizeof(b->geo.root_zone[copy]));
 	}
-	b->drain.roots = true;
+	b->drain.to = DRIVE_SERVES;
 	b->drain.writing = false;
 	b->write_from = 0;
 	b->write_both = false;
@@ -414,10 +425,10 @@ static int third_take(struct meta *m)
 	struct meta__boot *b = m->boot;
 	const uint32_t copy = m->zones->geo.root_copies;
 
-	ASSERT(b->drain.roots && copy + 1 == b->geo.root_copies); /* (4) */
-	ASSERT(b->next.copies == b->geo.root_copies);             /* meta_geo.c (1) */
-	if (m->losing || m->failed || m->stopping)
-		return give_way(m, m->failed ? -EROFS : -ENODEV);
+	ASSERT(!b->drain.roots && copy + 1 == b->geo.root_copies); /* (4), (5) */
+	ASSERT(b->next.copies == b->geo.root_copies);              /* meta_geo.c (1) */
+	if (m->losing || m->stopping)
+		return give_way(m, m->losing ? -ENODEV : -EBUSY);
 	if (!roots_take(m, copy)) {
 		for (uint32_t i = 0; i < b->geo.root_zones; i++)
 			if (!b->drain.take[copy][i] && !finds_zone(m, copy, i))
@@ -441,7 +452,7 @@ void meta__roots_third(struct meta *m, int *status)
 	b->geo.root_area[b->geo.root_copies] = 0; /* meta_geo.c (1) */
 	memset(b->drain.moves, 0, sizeof(b->drain.moves));
 	b->drain.moves[b->geo.root_copies++] = true;
-	b->drain.roots = true;
+	b->drain.to = DRIVE_SERVES;
 	b->drain.writing = false;
 	b->write_from = 0;
 	b->write_both = false;

@@ -508,3 +508,92 @@ Test(meta_protect_three, gets_folds_with_two_of_parity_afterwards)
 	loses_two(6);
 	rig_end(&r);
 }
+
+/* ---- the store fails while it begins --------------------------------------------------------- */
+
+/* A store of one copy takes no more changes then; whatever was reached, the next mount has one. */
+Test(meta_protect_three, drive_dies_before_the_roots_have_zones_there)
+{
+	for (uint32_t drive = 0; drive < 3; drive++) {
+		of_copies(1, 60 + drive, 3);
+		put_some(20);
+		rig_idle(&r);
+		cr_assert_eq(meta_protect(r.m, 3), 0);
+		r.bad_writes = 1u << drive;
+		for (uint32_t n = 0; n < 1000 && r.m->boot->adding; n++)
+			(void)rig_step(&r);
+		cr_assert(!r.m->boot->adding);
+		cr_assert_neq(meta_drive_drain_status(r.m), -EAGAIN);
+		rig_power_cut(&r);
+		r.bad_writes = 0;
+		cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
+		is_before_or_after();
+		rig_end(&r);
+	}
+}
+
+/* Files come while the set is not there yet: copies of these find room, too. */
+Test(meta_protect_three, what_is_written_while_it_begins_leaves_room)
+{
+	uint32_t begun = 0;
+
+	for (uint64_t seed = 1; seed <= 24; seed++) {
+		const uint64_t bytes[] = { (8 + seed % 4) << 20, 24u << 20, (8 + seed % 5) << 20,
+					   12u << 20 };
+		uint32_t files = 0, gone = 0;
+		char path[32];
+		int err = 0;
+
+		rig_make_of(&r, seed, 3 + (uint32_t)(seed % 2), bytes, 4, true);
+		r.conf.copies = 1 + (uint32_t)(seed % 3 > 0);
+		cr_assert_eq(rig_format(&r), 0, "%s", meta_error(r.m));
+		cr_assert_eq(rig_mkdir(&r, "/fill"), 0);
+		for (; !err; files += !err) {
+			(void)snprintf(path, sizeof(path), "/fill/%u", files);
+			err = rig_put(&r, path, 8, files + 1);
+		}
+		while ((err = meta_protect(r.m, 3)) == -ENOSPC && gone < files) {
+			(void)snprintf(path, sizeof(path), "/fill/%u", gone);
+			cr_assert_eq(rig_unlink(&r, path), 0);
+			if (gone++ % 8 == 0)
+				rig_idle(&r);
+		}
+		for (uint32_t n = 0; r.m->boot->adding && n < 4000; n++) {
+			(void)snprintf(path, sizeof(path), "/fill/more%u", n);
+			(void)rig_put(&r, path, 8, n + 1);
+			(void)rig_step(&r);
+		}
+		begun += r.m->copies == 3;
+		for (uint32_t n = 0; r.m->converts && n < 300; n++) {
+			cr_assert(r.m->converts == 1 || r.m->zones->lone_by[1] == 0, "seed %llu",
+				  (unsigned long long)seed);
+			rig_idle(&r);
+		}
+		cr_assert(!r.m->converts, "seed %llu: %u zones lack copies", (unsigned long long)seed,
+			  r.m->zones->lone);
+		rig_end(&r);
+	}
+	cr_assert_gt(begun, 10, "%u", begun);
+}
+
+/* Made on one drive, which has both copies of the roots. */
+Test(meta_protect_three, store_of_one_drive_that_grew_gets_three)
+{
+	for (uint64_t seed = 1; seed <= 6; seed++) {
+		of_copies(1, seed, 1);
+		put_some(20);
+		for (uint32_t d = 1; d < 3; d++)
+			cr_assert_eq(rig_drive_add(&r, rig_drive(&r, DRIVE_BYTES, true)), 0);
+		cr_assert_eq(protect(), 0, "%s", meta_error(r.m));
+		if (seed % 2) {
+			r.conf.ndrives = r.ndrives;
+			rig_power_cut(&r);
+			cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
+			is_before_or_after();
+		}
+		put_some(20);
+		converted();
+		loses_two(seed);
+		rig_end(&r);
+	}
+}
