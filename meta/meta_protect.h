@@ -70,6 +70,8 @@ struct meta_copies {
 	uint64_t lost;   /* drives, by bits: meta_drive_stat.lost, those of a mount included */
 	uint32_t sure;   /* that each block has for certain: less while it converts */
 	bool converts;   /* some blocks still lack some: meta_protect() */
+	bool whole;      /* no block lacks any: no drives were too few for all, or had no room */
+	bool folds;      /* some blocks may have parity instead: meta_fold() */
 	bool few;        /* drives have domains, but fewer than copies: they do not count */
 	bool near;       /* two copies of some blocks, or roots, are in one domain: they move */
 	uint32_t domains, lost_domains; /* that count; of these drives, or the drives if none do */

@@ -72,7 +72,9 @@ static wk_cold void tell_lost(struct app_core *core, const struct meta_copies *n
 static const char *meanwhile(const struct meta_copies *now)
 {
 	ASSERT(now->sure > 0 && now->sure < now->copies);
-	return now->sure > 1 ? "one drive may be lost" : "no drive may be lost";
+	if (now->sure > now->lost_domains + 1)
+		return "one drive may be lost";
+	return now->lost ? "no other drive may be lost" : "no drive may be lost";
 }
 
 static wk_cold bool tell_begun(struct app_core *core, const struct meta_copies *now)
@@ -88,15 +90,22 @@ static wk_cold bool tell_begun(struct app_core *core, const struct meta_copies *
 	return tell(core, line);
 }
 
-/* What may be lost.  Of a loss that is there another line says it. */
+/* What may be lost.  Of a loss that is there another line says it.  Where blocks lack copies nothing
+ * is promised: wekactl protect says why. */
 static wk_cold bool tell_sure(struct app_core *core, const struct meta_copies *now)
 {
+	char line[APP_LINE_SIZE];
+
 	ASSERT(now->sure > 0 && now->sure <= now->copies);
-	if (now->sure == 1 || now->converts || now->lost)
+	if (now->sure == 1 || !now->whole || now->lost)
 		return true;
-	return tell(core, now->sure > 2
-				  ? "each block of the store has three copies: two drives may be lost"
-				  : "each block of the store has two copies: one drive may be lost");
+	(void)snprintf(line, sizeof(line), "each block of the store has %s copies%s: %s may be lost",
+		       now->sure > 2 ? "three" : "two",
+		       !now->folds     ? ""
+		       : now->sure > 2 ? ", or parity twice"
+				       : ", or parity",
+		       now->sure > 2 ? "two drives" : "one drive");
+	return tell(core, line);
 }
 
 static wk_cold bool tell_cannot(struct app_core *core, const struct meta_copies *now)

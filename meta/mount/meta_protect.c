@@ -353,6 +353,8 @@ struct meta_copies meta_copies(const struct meta *m)
 		.copies = max_u32(m->copies, 1),
 		.sure = m->converts ? m->converts : max_u32(m->copies, 1),
 		.converts = m->converts > 0,
+		.whole = m->zones->lone == 0 && !m->converts,
+		.folds = m->fold > 0,
 		.cannot = m->converts && m->boot->drain.cannot,
 		.few = m->copies > 1 && m->domains_few,
 		.near = m->zones->nears > 0,

@@ -597,3 +597,21 @@ Test(meta_protect_three, store_of_one_drive_that_grew_gets_three)
 		rig_end(&r);
 	}
 }
+
+/* Nor does it promise what too few drives cannot keep. */
+Test(meta_protect_three, store_says_whether_each_block_has_all_its_copies)
+{
+	of_copies(3, 8, 3);
+	put_some(60);
+	cr_assert(meta_copies(r.m).whole);
+	cr_assert_eq(meta_drive_drain(r.m, 2), 0);
+	for (uint32_t turns = 0; turns < 300 && !stat_of(2).gone; turns++)
+		rig_idle(&r);
+	cr_assert(stat_of(2).gone);
+	for (uint32_t mounts = 0; mounts < 2; mounts++) {
+		cr_assert(!meta_copies(r.m).whole && !meta_copies(r.m).lost);
+		cr_assert_eq(rig_stop(&r), 0);
+		cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
+	}
+	rig_end(&r);
+}
