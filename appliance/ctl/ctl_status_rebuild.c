@@ -102,7 +102,9 @@ void ctl_say_converts(FILE *to, const json_t *status, const char *mark)
 			"%sthe store is getting three copies of each block: %s still have %s, and "
 			"until all have three %s may be lost\n",
 			mark, bytes.s, sure > 1 ? "two" : "one",
-			sure > 1 ? "only one drive" : "no drive");
+			ctl_may_lose(status)      ? "only one drive"
+			: ctl_lost_drives(status) ? "no other drive"
+						  : "no drive");
 	else
 		fprintf(to,
 			"%sthe store is getting a second copy of each block: %s still have one, "

@@ -368,3 +368,32 @@ Test(ctl_status, as_many_drives_may_be_lost_as_leave_a_copy_of_each_block_and_of
 	cr_assert_eq(may_lose("\"copies\":3", ""), 2,
 		     "an older appliance does not count the log's");
 }
+
+/* One drive may be lost in all: not one more, if one is. */
+Test(ctl_status, store_that_converts_says_what_else_may_be_lost)
+{
+	static const char *const drives[] = { "", IS_LOST, "" }, *const log[] = { "3", "3", "1" };
+	static const char *const says[] = { "three only one drive may", "three no other drive may",
+					    "three no drive may" };
+
+	for (uint32_t i = 0; i < 3; i++) {
+		char json[256];
+		size_t size;
+		json_t *o;
+		FILE *f;
+
+		(void)snprintf(json, sizeof(json),
+			       "{\"store\":{\"copies\":3,\"log_copies\":%s,\"converts\":true,"
+			       "\"sure_copies\":2,\"one_copy_bytes\":4096},\"drives\":[%s]}",
+			       log[i], drives[i]);
+		o = parse(json);
+		f = open_memstream(&text, &size);
+		cr_assert_not_null(f);
+		ctl_say_converts(f, o, "! ");
+		fclose(f);
+		json_decref(o);
+		expect_shown(says[i]);
+		if (i < 2)
+			unmake();
+	}
+}
