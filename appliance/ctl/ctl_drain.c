@@ -17,8 +17,9 @@ static const char *why_not(int err, bool back)
 	case -EALREADY:
 		return back ? "it is not being drained" : "it is being drained already";
 	case -EPERM:
-		return "it is the last drive in use, or one of two while the store is getting "
-		       "second copies: add another one first";
+		return "it is the last drive in use, or the others are fewer than the copies that "
+		       "the store is getting, or in fewer failure domains than it needs: add "
+		       "another one first";
 	case -ENOSPC:
 		return "the live data does not fit on the other drives: add one, or remove files";
 	case -EFBIG:

@@ -363,7 +363,7 @@ function showStore(s) {
     ["Files", whole(st.files)], ["Directories", whole(st.dirs)], ["Open files", whole(st.opens)], ["To be freed", whole(st.orphans)],
     ["Free zones", `${whole(st.zones_free)} of ${whole(st.zones_total)}`],
     ["Index in memory", bytes(st.cache_pages * 16384)], ["Found there", lookups ? percent(st.page_hits / lookups) : "–"], ["Still to be written", bytes(st.cache_pages_dirty * 16384)],
-    ["Each block is on", `${st.copies} drive${st.copies === 1 ? "" : "s"}` + (st.converts ? `; ${bytes(st.one_copy_bytes)} still on one` : "")],
+    ["Each block is on", `${st.copies} drive${st.copies === 1 ? "" : "s"}` + (st.converts ? `; ${bytes(st.one_copy_bytes)} still on ${st.sure_copies > 1 ? "two" : "one"}` : "")],
     ["Log is on", `${st.log_copies} drive${st.log_copies === 1 ? "" : "s"}`], ["Log written", bytes(st.log_blocks * 4096)], ["Checkpoints", whole(st.checkpoints)],
     ["Flash written", bytes(written * 4096)], ["for each byte of files", st.data_blocks ? (written / st.data_blocks).toFixed(2) : "–"],
     ["Collected zones", whole(st.zones_collected)], ["Moved by collection", bytes(st.moved_blocks * 4096)],
