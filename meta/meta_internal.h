@@ -315,7 +315,7 @@ struct meta {
 	struct meta__made *made;   /* ... the change that it is making         */
 	struct meta__receipts *receipts;
 	struct meta__fresh *fresh;
-	uint32_t self_check; /* turns, in variants with WK_DEBUG */
+	uint32_t self_check;             /* turns, in variants with WK_DEBUG */
 	uint8_t domain[META_DRIVES_MAX]; /* as configured; 0: its own (meta_domain.c) */
 	uint64_t mates[META_DRIVES_MAX]; /* each drive, and the others of its domain */
 };

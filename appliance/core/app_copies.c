@@ -90,8 +90,8 @@ static wk_cold bool tell_begun(struct app_core *core, const struct meta_copies *
 	return tell(core, line);
 }
 
-/* What may be lost.  Of a loss that is there another line says it.  Where blocks lack copies nothing
- * is promised: wekactl protect says why. */
+/* A drive that is lost has a line of its own, tell_lost().  Where blocks lack copies nothing is
+ * promised: wekactl protect says why. */
 static wk_cold bool tell_sure(struct app_core *core, const struct meta_copies *now)
 {
 	char line[APP_LINE_SIZE];
@@ -157,8 +157,7 @@ void app_copies_turn(struct app_core *core)
 	if (!core->meta || core->life != APP_SERVING)
 		return;
 	now = meta_copies(core->meta);
-	if (likely(now.lost == core->copies_told.lost &&
-		   now.sure == core->copies_told.sure &&
+	if (likely(now.lost == core->copies_told.lost && now.sure == core->copies_told.sure &&
 		   now.converts == core->copies_told.converts &&
 		   now.cannot == core->copies_told.cannot && now.few == core->copies_told.few &&
 		   now.near == core->copies_told.near))

@@ -14,7 +14,10 @@
  *      staging may be held by reads that wait so: one sum at a time, block by block, uses a piece
  *      that is kept for it [test_app_fold:many_clients_read_what_is_summed_up].
  *  (3) A piece of which a term cannot be read is read again without that drive, while there are
- *      enough others [test_app_double:second_drive_that_refuses_is_left_out].
+ *      enough others [test_app_double:second_drive_that_refuses_is_left_out]; then block by block,
+ *      each with all of its terms, and at last its own place: one that cannot be read says nothing
+ *      of its neighbours
+ *      [test_app_double:blocks_that_cannot_be_read_are_in_the_way_of_no_others].
  *  (4) The zones of the fold are not used again before the read has ended: its plan holds them, as
  *      it would hold the zone alone (meta_twins.h)
  *      [test_app_fold:drive_that_refuses_all_is_read_from_the_others].
@@ -38,9 +41,14 @@ struct app_sum {
 	uint32_t step;
 	bool lost; /* a drive may still write there */
 	uint64_t iova;
-	uint32_t count, out; /* parts */
+	uint32_t terms;      /* of a sum; 0: there is none */
+	uint32_t count, out; /* parts: as many, or the block's own place */
 	uint32_t at, n;      /* blocks of `of` */
-	uint64_t missed;     /* drives, by bits, that did not give a term, or are left out */
+	uint32_t whole;      /* (3) before this one, a piece is a block */
+	uint32_t since;      /* the block at which `missed` began */
+	uint32_t own;        /* the block after the last that was read in its own place */
+	uint64_t out_of;     /* drives, by bits, that are left out */
+	uint64_t missed;     /* ... or did not give a term */
 	bool misses, failed; /* one of these now; there is no other way */
 };
 
@@ -120,16 +128,45 @@ static char *place_of(const struct app_io *io)
 	return op->io_buf + (io->nvme.iova - op->io_buf_iova);
 }
 
+/* (3): the last way. */
+static bool find_own(struct app_sum *s, uint64_t from, struct meta_fold_term *term)
+{
+	ASSERT(s->n == 1 && s->since == s->at);
+	if (s->own == s->at + 1 || meta_twins_away(s->core->twins) >> s->of->drive & 1)
+		return false;
+	s->own = s->at + 1;
+	s->count = 1;
+	*term = (struct meta_fold_term){ .at = from, .by = 1 };
+	return true;
+}
+
+/* Finds the next piece, and its terms.  False: its first block has no other way (3). */
+static bool find_piece(struct app_sum *s, struct meta_fold_term term[META_FOLD_MAX])
+{
+	const uint64_t from = META_BADDR(s->of->drive, s->of->nvme.block) + s->at;
+
+	ASSERT(s->since <= s->at && s->at < s->of->nvme.nblocks);
+	s->n = s->at < s->whole ? 1 : min_u32(s->step, s->of->nvme.nblocks - s->at);
+	s->count = s->terms;
+	if (terms_of(s->core, from, s->missed, term) == s->terms)
+		return true;
+	if (s->since == s->at && s->n == 1)
+		return find_own(s, from, term);
+	s->whole = max_u32(s->whole, s->at + s->n);
+	s->since = s->at;
+	s->missed = s->out_of;
+	s->n = 1;
+	return terms_of(s->core, from, s->missed, term) == s->terms || find_own(s, from, term);
+}
+
 /* Reads the next piece of all parts.  Its terms may be others than those of the last one. */
 static void read_parts(struct app_sum *s)
 {
-	const uint64_t from = META_BADDR(s->of->drive, s->of->nvme.block) + s->at;
 	struct meta_fold_term term[META_FOLD_MAX];
 
-	ASSERT(s->out == 0 && s->at < s->of->nvme.nblocks);
-	s->n = min_u32(s->step, s->of->nvme.nblocks - s->at);
+	ASSERT(s->out == 0);
 	s->misses = false;
-	s->failed |= terms_of(s->core, from, s->missed, term) != s->count;
+	s->failed |= !find_piece(s, term);
 	for (uint32_t i = 0; i < s->count && !s->failed; i++) {
 		struct app_io *io = &s->part[i];
 
@@ -152,15 +189,17 @@ static bool take_piece(struct app_sum *s)
 {
 	struct app_sums *all = s->core->sums;
 
-	ASSERT(!s->piece && s->count <= META_FOLD_MAX);
+	ASSERT(!s->piece && s->terms <= META_FOLD_MAX);
 	s->lost = false;
 	s->step = PIECE;
-	s->piece = app_take_spare(s->core, max_u32(1, s->count) * PIECE * BLOCK_SIZE);
+	s->piece = app_take_spare(s->core, max_u32(1, s->terms) * PIECE * BLOCK_SIZE);
 	if (!s->piece && all->kept && !all->kept_used) { /* (2) */
 		s->piece = all->kept;
 		s->step = 1;
 		all->kept_used = true;
 	}
+	if (s->piece)
+		s->iova = app_staging_iova(&s->core->staging, s->piece);
 	return s->piece;
 }
 
@@ -200,14 +239,14 @@ static bool begin(struct app_sum *s, struct app_io *io)
 	struct meta_fold_term term[META_FOLD_MAX];
 
 	ASSERT(!s->of && s->out == 0);
-	s->missed = doubted(s->core, META_BADDR(io->drive, io->nvme.block), io->doubts);
-	s->count = terms_of(s->core, META_BADDR(io->drive, io->nvme.block), s->missed, term);
+	s->out_of = doubted(s->core, META_BADDR(io->drive, io->nvme.block), io->doubts);
+	s->missed = s->out_of;
+	s->terms = terms_of(s->core, META_BADDR(io->drive, io->nvme.block), s->missed, term);
 	if (!take_piece(s))
 		return false;
-	s->iova = app_staging_iova(&s->core->staging, s->piece);
 	s->of = io;
-	s->at = 0;
-	s->failed = s->count == 0;
+	s->at = s->whole = s->since = s->own = 0;
+	s->failed = s->terms == 0;
 	if (!s->failed)
 		read_parts(s);
 	if (s->failed)
@@ -220,7 +259,7 @@ static void sum_up(struct app_sum *s)
 	char *to = place_of(s->of) + (size_t)s->at * BLOCK_SIZE;
 	const size_t bytes = (size_t)s->n * BLOCK_SIZE;
 
-	ASSERT(s->out == 0 && s->count > 1);
+	ASSERT(s->out == 0 && s->count > 0);
 	gf_set(to, s->piece, bytes, s->by[0]);
 	for (uint32_t i = 1; i < s->count; i++)
 		gf_add(to, s->piece + (size_t)i * s->step * BLOCK_SIZE, bytes, s->by[i]);

@@ -379,7 +379,7 @@ static bool log_is_here(const struct meta *m, uint32_t drives)
 		return true;
 	if (drives < meta__log_copies_max(m) && b->lost_heads == 0 && opens_copies(m)) /* (5) */
 		return true;
-	return !drains && b->log_end + record + META__LOG_KEEP_BLOCKS <= b->geo.zone_end;
+	return !drains && (uint64_t)b->log_end + record + META__LOG_KEEP_BLOCKS <= b->geo.zone_end;
 }
 
 static int may_hide_log(struct meta *m, uint32_t zone)

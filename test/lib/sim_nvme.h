@@ -137,6 +137,9 @@ uint32_t sim_drive_unflushed(const struct sim_drive *sim);
 /* Flip a bit of the image, for readers and for good. */
 void sim_drive_flip(struct sim_drive *sim, uint64_t byte, uint32_t bit);
 
+/* A block of 4096 bytes cannot be read until it is written again. */
+void sim_drive_ruin(struct sim_drive *sim, uint64_t block);
+
 /* Replace the image (sim_drive_bytes() of it); what was not durable is gone.  Nothing is in flight.
  */
 void sim_drive_restore(struct sim_drive *sim, const uint8_t *image);

@@ -437,6 +437,18 @@ void sim_drive_flip(struct sim_drive *sim, uint64_t byte, uint32_t bit)
 	sim__image_new(sim);
 }
 
+void sim_drive_ruin(struct sim_drive *sim, uint64_t block)
+{
+	const uint32_t units = 4096 / sim->atomic_bytes;
+
+	ASSERT(block < sim->size_bytes / 4096);
+	for (uint32_t i = 0; i < units; i++) {
+		sim->visible_bad[block * units + i] = true;
+		sim->durable_bad[block * units + i] = true;
+	}
+	sim__image_new(sim);
+}
+
 void sim_drive_restore(struct sim_drive *sim, const uint8_t *image)
 {
 	for (uint32_t i = 0; i < SIM_QUEUES; i++)

@@ -104,3 +104,31 @@ Test(app_double, rot_beside_a_drive_that_refuses)
 	cr_assert_gt(app_files_stat(&s).turned_reads, 5);
 	cr_assert_eq(app_files_stat(&s).damaged_files, 0);
 }
+
+/* One of each eight blocks of its zones in folds cannot be read. */
+static void ruin(uint32_t drive, uint32_t nth)
+{
+	const struct meta_twins *t = s.rig.run.core->twins;
+	const uint32_t blocks = meta_twins_blocks(t);
+
+	for (uint32_t i = 0; i < t->drive[drive].count; i++)
+		if (atomic_load_explicit(&t->drive[drive].ring[i], memory_order_acquire))
+			for (uint32_t k = 1 + nth; k < blocks - 1; k += 8)
+				sim_drive_ruin(s.sim[drive],
+					       t->drive[drive].at + (uint64_t)i * blocks + k);
+}
+
+/* A drive refuses all, and each piece that is summed up has unreadable blocks on two others. */
+Test(app_double, blocks_that_cannot_be_read_are_in_the_way_of_no_others)
+{
+	const struct sim_faults all = { .read_error_ppm = 1000000 };
+
+	app_files_put(&s, 1);
+	fold();
+	ruin(1, 2);
+	ruin(2, 5);
+	sim_drive_faults(s.sim[0], &all);
+	app_files_get(&s, 1);
+	cr_assert_gt(app_files_stat(&s).turned_reads, 5);
+	cr_assert_eq(app_files_stat(&s).damaged_files, 0);
+}

@@ -223,6 +223,34 @@ Test(meta_heads, whole_zone_of_zeros_costs_what_was_in_it)
 	cr_assert_gt(whole, FILES * geo.nzones);
 }
 
+/* A log of which nothing is found is not taken for an empty one. */
+Test(meta_heads, whole_zone_of_a_lone_drive_takes_no_name_without_a_word)
+{
+	uint32_t mounted = 0;
+
+	store(1, true);
+	for (uint32_t zone = 0; zone < geo.nzones; zone++) {
+		images_back();
+		wipe(meta__geo_zone_baddr(&geo, zone), geo.zone_blocks);
+		if (rig_mount(&r) == 0) {
+			char path[32];
+
+			for (uint32_t i = 0; i < FILES; i++) {
+				uint32_t blocks;
+				uint64_t fill;
+
+				path_of(path, sizeof(path), i);
+				cr_assert_neq(rig_get(&r, path, &blocks, &fill), -ENOENT,
+					      "zone %u: %s", zone, path);
+			}
+			mounted++;
+		}
+		rig_power_cut(&r);
+	}
+	cr_assert_gt(mounted, 0);
+	store_end();
+}
+
 /* At every write of such a mount comes a cut, which garbles what is on its way. */
 Test(meta_heads, cut_while_they_are_written_leaves_them_lost_or_whole)
 {
