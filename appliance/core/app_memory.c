@@ -217,10 +217,12 @@ void app_wake_parts(struct app_core *core)
 	ASSERT(list_empty(&core->part_waiters));
 }
 
+/* A session may wait on core->blocked for any piece, to have a table: app_turn.c (1). */
 static void give_back(struct app_core *core, void *piece)
 {
 	ASSERT(piece);
 	app_staging_give(&core->staging, piece);
+	core->freed = true;
 	wake_waiter(core);
 	app_wake_parts(core);
 }
@@ -292,7 +294,6 @@ void app_table_give(struct app_core *core, struct app_session *session, void *ta
 		ASSERT(session->table_bytes >= size_bytes);
 		session->table_bytes -= size_bytes;
 	}
-	core->freed = true;
 	give_back(core, table);
 	app_quota_wake_tight(core);
 }

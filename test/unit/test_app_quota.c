@@ -128,3 +128,23 @@ Test(app_quota, who_is_woken_in_vain_wakes_the_next)
 	cr_assert_eq(other->on, APP_ON_READY);
 	app_part_free(core, table);
 }
+
+/* Staging was full, so that a request beside got no table.  The drives' late read of a hedge, or a
+ * read of the scrub, was the last piece that came back, and no operation ends with it. */
+Test(app_quota, who_waits_for_a_table_is_woken_by_any_piece)
+{
+	static void *piece[BYTES / PIECE];
+
+	for (uint32_t i = 0; i < ARRAY_LEN(piece); i++) {
+		piece[i] = app_take_spare(core, PIECE);
+		cr_assert(piece[i]);
+	}
+	cr_assert_null(app_table_take(core, &session, TABLE));
+	list_push_back(&core->blocked, &session.blocked);
+	core->freed = false;
+	app_give(core, NULL, piece[0]);
+	app_turns_take(core);
+	cr_assert(list_empty(&core->blocked), "nothing else would wake it");
+	for (uint32_t i = 1; i < ARRAY_LEN(piece); i++)
+		app_give(core, NULL, piece[i]);
+}
