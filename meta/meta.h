@@ -186,7 +186,8 @@ uint32_t meta_drives(const struct meta *m); /* numbers that are given, gone ones
  *
  * Errors:  -EBUSY: the set of drives is being changed, or the store is stopping; -ENODEV: no such
  *          drive; -EALREADY: nothing to change (but a set that could not be written is written
- *          again, and that is 0); -EPERM: no other drive serves, or fewer than copies while it converts;
+ *          again, and that is 0); -EPERM: no other drive serves, or fewer than copies while it
+ *          converts;
  *          -ENOSPC: the live data does not fit on the others; -EFBIG: this store's zones are too
  *          small for the roots on it; -EIO: its superblock cannot be written; -EROFS.
  */

@@ -99,7 +99,8 @@ static wk_cold bool tell_sure(struct app_core *core, const struct meta_copies *n
 	ASSERT(now->sure > 0 && now->sure <= now->copies);
 	if (now->sure == 1 || !now->whole || now->lost)
 		return true;
-	(void)snprintf(line, sizeof(line), "each block of the store has %s copies%s: %s may be lost",
+	(void)snprintf(line, sizeof(line),
+		       "each block of the store has %s copies%s: %s may be lost",
 		       now->sure > 2 ? "three" : "two",
 		       !now->folds     ? ""
 		       : now->sure > 2 ? ", or parity twice"

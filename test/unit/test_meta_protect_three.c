@@ -569,8 +569,8 @@ Test(meta_protect_three, what_is_written_while_it_begins_leaves_room)
 				  (unsigned long long)seed);
 			rig_idle(&r);
 		}
-		cr_assert(!r.m->converts, "seed %llu: %u zones lack copies", (unsigned long long)seed,
-			  r.m->zones->lone);
+		cr_assert(!r.m->converts, "seed %llu: %u zones lack copies",
+			  (unsigned long long)seed, r.m->zones->lone);
 		rig_end(&r);
 	}
 	cr_assert_gt(begun, 10, "%u", begun);
@@ -598,7 +598,7 @@ Test(meta_protect_three, store_of_one_drive_that_grew_gets_three)
 	}
 }
 
-/* Nor does it promise what too few drives cannot keep. */
+/* It does not promise what too few drives cannot keep. */
 Test(meta_protect_three, store_says_whether_each_block_has_all_its_copies)
 {
 	of_copies(3, 8, 3);

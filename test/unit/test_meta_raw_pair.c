@@ -438,12 +438,13 @@ Test(meta_raw_pair, dump_shows_pairs_twins_and_the_set)
 	free(text);
 }
 
-/* The drive was alone with the begin of a change, and lost under the same number: meta_drives.c (10). */
+/* The drive was alone with the begin of a change, and lost under the same number: meta_drives.c
+ * (10). */
 static void set_next(uint32_t drive, uint32_t alone)
 {
 	for (uint32_t copy = 0; copy < 2; copy++) {
-		uint8_t *block = raw_files_at(
-			&s, META_BADDR(drive, copy ? RAW_DRIVE_BYTES / 4096 - 1 : 0));
+		uint8_t *block =
+			raw_files_at(&s, META_BADDR(drive, copy ? RAW_DRIVE_BYTES / 4096 - 1 : 0));
 		struct meta__super super;
 		struct meta__geo geo;
 		char why[128];
