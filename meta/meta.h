@@ -186,10 +186,9 @@ uint32_t meta_drives(const struct meta *m); /* numbers that are given, gone ones
  *
  * Errors:  -EBUSY: the set of drives is being changed, or the store is stopping; -ENODEV: no such
  *          drive; -EALREADY: nothing to change (but a set that could not be written is written
- *          again, and that is 0); -EPERM: no other drive serves, or fewer than copies while it
- *          converts;
- *          -ENOSPC: the live data does not fit on the others; -EFBIG: this store's zones are too
- *          small for the roots on it; -EIO: its superblock cannot be written; -EROFS.
+ *          again, and that is 0); -EPERM: no other drive serves, or while it converts fewer than
+ *          copies; -ENOSPC: the live data does not fit on the others; -EFBIG: this store's zones
+ *          are too small for the roots on it; -EIO: its superblock cannot be written; -EROFS.
  */
 must_check int meta_drive_drain(struct meta *m, uint32_t drive);
 must_check int meta_drive_undrain(struct meta *m, uint32_t drive);

@@ -15,7 +15,7 @@ bool meta_super_place(const void *block, uint8_t uuid_out[16], uint32_t *drive, 
 struct meta_set { /* all drives of a store, by a superblock; the highest number counts */
 	uint64_t number;
 	uint32_t ndrives;
-	uint32_t copies;            /* of each block: 1, 2 */
+	uint32_t copies, sure;      /* of each block: 1, 2, 3; and those that each has by now */
 	bool gone[META_DRIVES_MAX]; /* it has left the store */
 	bool lost[META_DRIVES_MAX]; /* it counts as failed: the store does not want it back */
 	uint64_t nblocks[META_DRIVES_MAX];

@@ -412,7 +412,7 @@ static bool may_be_lost(const struct app_found *found, uint32_t count)
 	const struct meta_set *set = newest_set(found, count);
 
 	ASSERT(!set || set->ndrives <= META_DRIVES_MAX);
-	return set && set->copies > 1 &&
+	return set && set->sure > 1 &&
 	       app_drives_missing(set, found, count, NULL) < META_DRIVES_MAX;
 }
 

@@ -100,12 +100,11 @@ static int find_several(struct app_missing *missing, const struct meta_set *set,
 	const uint32_t named = losses(missing, set, missing->told);
 
 	ASSERT(named > 0);
-	if (named >= set->copies)
+	if (named >= set->sure)
 		return refuse(missing, why, why_size,
 			      "the store keeps %u cop%s of each block, and serves without %u at "
 			      "most",
-			      set->copies, set->copies == 1 ? "y" : "ies",
-			      max_u32(set->copies, 2) - 1);
+			      set->sure, set->sure == 1 ? "y" : "ies", max_u32(set->sure, 2) - 1);
 	for (uint64_t left = missing->told; left; left &= left - 1) {
 		const uint32_t d = (uint32_t)__builtin_ctzll(left);
 
@@ -159,7 +158,7 @@ int app_missing_find(struct app_missing *missing, const struct meta_set *set,
 		return err;
 	other = other_missing(set, found, count, missing->told);
 	if (other < META_DRIVES_MAX &&
-	    losses(missing, set, missing->told | 1ull << other) < set->copies)
+	    losses(missing, set, missing->told | 1ull << other) < set->sure)
 		return refuse(missing, why, why_size,
 			      "drive %u, %s, is missing as well: name both, as in 0,1, if both are "
 			      "lost",
@@ -168,7 +167,7 @@ int app_missing_find(struct app_missing *missing, const struct meta_set *set,
 		return refuse(missing, why, why_size,
 			      "drive %u, %s, is missing as well, and a store serves without %s at "
 			      "most; wekactl check --salvage DIR saves what is on the others",
-			      other, set->name[other], set->copies > 2 ? "two" : "one");
+			      other, set->name[other], set->sure > 2 ? "two" : "one");
 	d = (uint32_t)__builtin_ctzll(missing->told);
 	ASSERT(d < set->ndrives && !set->gone[d]);
 	missing->drive = d;
@@ -276,7 +275,7 @@ void app_missing_count(struct app_missing *missing, const struct meta_set *set)
 	uint64_t seen = 0;
 
 	ASSERT(missing->put_offs <= META_DRIVES_MAX);
-	missing->copies = set ? max_u32(set->copies, 1) : 1;
+	missing->copies = set ? max_u32(set->sure, 1) : 1;
 	missing->needed = 0;
 	for (uint32_t i = missing->put_offs; i-- > 0;) {
 		const uint32_t domain = missing->put_off[i].domain;

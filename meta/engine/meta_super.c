@@ -426,7 +426,8 @@ bool meta_super_set(const void *block, struct meta_set *out)
 		return false;
 	*out = (struct meta_set){ .number = s.set,
 				  .ndrives = s.ndrives,
-				  .copies = meta__super_sure(&s) };
+				  .copies = s.copies,
+				  .sure = meta__super_sure(&s) };
 	for (uint32_t d = 0; d < s.ndrives; d++) {
 		out->gone[d] = s.drive_state[d] == DRIVE_GONE;
 		out->lost[d] = s.drive_state[d] == DRIVE_LOST;

@@ -91,7 +91,7 @@ Test(app_missing, several_are_named_by_numbers)
 {
 	struct app_missing missing = { .allow = "3, 2" };
 
-	set.copies = 3;
+	set.copies = set.sure = 3;
 	all_but(2, true);
 	cr_assert_eq(app_missing_find(&missing, &set, found, count, why, sizeof(why)), 0, "%s",
 		     why);
@@ -103,7 +103,7 @@ Test(app_missing, several_are_named_by_numbers)
 	expect_refused("1,2,3", "keeps 3 copies of each block, and serves without 2 at most");
 	all_but(2, false);
 	expect_refused("2,3", "drive 3 is present");
-	set.copies = 2;
+	set.copies = set.sure = 2;
 	all_but(2, true);
 	expect_refused("2,3", "serves without 1 at most");
 }
@@ -118,12 +118,27 @@ Test(app_missing, drives_of_one_domain_are_one_loss_where_domains_count)
 
 		for (uint32_t d = 0; d < DRIVES; d++)
 			app_domains_put(&domains, set.name[d], d < 2 ? others : 1);
-		set.copies = 2;
+		set.copies = set.sure = 2;
 		all_but(2, true);
 		cr_assert_eq(app_missing_find(&missing, &set, found, count, why, sizeof(why)),
 			     others == 1 ? -ENODEV : 0, "%u: %s", others, why);
 		cr_assert(others == 2 || strstr(why, "serves without 1 at most"), "%s", why);
 	}
+}
+
+/* Two domains are too few for three copies, though most blocks have two by now. */
+Test(app_missing, drives_of_one_domain_are_two_losses_while_third_copies_are_made)
+{
+	struct app_domains domains = { .count = 2 };
+	struct app_missing missing = { .allow = "2,3", .domains = &domains };
+
+	for (uint32_t d = 0; d < DRIVES; d++)
+		app_domains_put(&domains, set.name[d], d < 2 ? 1 : 2);
+	set.copies = 3;
+	set.sure = 2;
+	all_but(2, true);
+	cr_assert_eq(app_missing_find(&missing, &set, found, count, why, sizeof(why)), -ENODEV);
+	cr_assert(strstr(why, "keeps 2 copies of each block, and serves without 1"), "%s", why);
 }
 
 Test(app_missing, as_many_are_left_out_as_are_named)
@@ -186,7 +201,7 @@ static int without(uint32_t closed, uint32_t copies)
 		if (closed >> d & 1)
 			cr_assert(app_missing_puts_off(&missing, &conf, d, -ENOENT, line));
 	}
-	set.copies = copies;
+	set.copies = set.sure = copies;
 	app_missing_count(&missing, &set);
 	*line = '\0';
 	return app_missing_put_off(&missing, 0, line);
