@@ -179,6 +179,8 @@ static void print_json(const struct figure *f, FILE *to)
 		      f->cpu_client, "cpu_server", f->cpu_server, "cpu_other", f->cpu_other,
 		      "p50_ms", f->p50_ms, "p99_ms", f->p99_ms, "promise", f->promise, "note",
 		      f->note, "command", f->command);
+	if (o && f->ideal > 0)
+		json_object_set_new(o, "ideal", json_real(f->ideal));
 	if (o)
 		json_dumpf(o, to, JSON_COMPACT | JSON_REAL_PRECISION(9));
 	fputc('\n', to);
@@ -214,6 +216,8 @@ void figure_print(const struct figure *f, bool json, FILE *to)
 		fprintf(to, " + %.2f", f->cpu_server);
 	if (f->cpu_other >= 0.3)
 		fprintf(to, " (others %.2f)", f->cpu_other);
+	if (f->ideal > 0)
+		fprintf(to, "  by arithmetic %.3g", f->ideal);
 	if (f->note[0])
 		fprintf(to, "  %s", f->note);
 	fputc('\n', to);
@@ -255,6 +259,7 @@ static bool take_figure(const json_t *o, struct figure *f)
 	f->cpu_other = number_of(o, "cpu_other", 0);
 	f->p50_ms = number_of(o, "p50_ms", 0);
 	f->p99_ms = number_of(o, "p99_ms", 0);
+	f->ideal = number_of(o, "ideal", 0);
 	for (size_t i = 0; i < n; i++)
 		f->value[i] = json_number_value(json_array_get(values, i));
 	f->count = (uint32_t)n;

@@ -27,6 +27,7 @@ struct figure {
 	double cpu_client, cpu_server; /* processors in use; below 0: not known */
 	double cpu_other;              /* by all else, the kernel's threads too  */
 	double p50_ms, p99_ms;         /* of a request; 0: not measured         */
+	double ideal;                  /* the value by arithmetic; 0: none      */
 	char promise[160];             /* "durable: each change; cache: none"   */
 	char note[200];                /* "": nothing to say                    */
 	char command[320];             /* makes it again                        */

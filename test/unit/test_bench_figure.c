@@ -18,6 +18,7 @@ static struct figure figure_of(const char *name, bool less, double a, double b, 
 			    .cpu_client = 0.5,
 			    .cpu_server = -1,
 			    .p99_ms = 7.25,
+			    .ideal = 1.25,
 			    .promise = "durable: \"each\" change",
 			    .command = "weka-bench compare --only 'a & b'" };
 
@@ -60,6 +61,7 @@ Test(bench_figure, a_line_of_json_is_read_again)
 	cr_assert_float_eq(figure_spread(&f), 0.5, 1e-9);
 	cr_assert_float_eq(f.cpu_server, -1, 1e-9);
 	cr_assert_float_eq(f.p99_ms, 7.25, 1e-9);
+	cr_assert_float_eq(f.ideal, 1.25, 1e-9);
 	cr_assert_not(f.less);
 	free(line);
 }
