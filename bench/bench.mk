@@ -22,4 +22,5 @@ test_bench_checkpoint_srcs := bench/mlperf/checkpoint_table.c
 test_bench_figure_srcs  := $(bench_targets) bench/report/figure.c bench/report/report.c bench/report/report_html.c \
 	bench/report/report_svg.c
 test_bench_size_srcs    := $(test_bench_mlperf_srcs)
+test_bench_protect_srcs := bench/protect/protect_scheme.c
 test_bench_fair_srcs    := $(bench_test) bench/bench_shares.c

@@ -160,6 +160,8 @@ static void write_drives(const struct bench_env *env, FILE *f)
 	}
 	if (env->conf->own_drives == 0)
 		fprintf(f, "drive = %s\n", env->conf->drive);
+	else if (env->conf->own_memory) /* the appliance formats them */
+		fprintf(f, "protect = %s\n", env->conf->protect);
 }
 
 static int write_conf(struct bench_env *env)
@@ -390,25 +392,6 @@ static int wait_until_it_answers(struct bench_env *env)
 	return 1;
 }
 
-/* Memory drives are formatted by the appliance, which has one copy of each block at first. */
-static int protect_memory(struct bench_env *env)
-{
-	const pid_t appliance = env->pid;
-	char key[96];
-	char *argv[] = {
-		(char *)"wekactl",  (char *)"-c",   env->address,      (char *)"-k",     key,
-		(char *)"--key-id", (char *)KEY_ID, (char *)"protect", (char *)"mirror", NULL
-	};
-	int err;
-
-	if (!env->conf->own_memory || strcmp(env->conf->protect, "mirror") != 0)
-		return 0;
-	path_of(env, "key", key);
-	err = run_tool(env, argv);
-	env->pid = appliance;
-	return err;
-}
-
 static int start_appliance(struct bench_env *env)
 {
 	char conf[96];
@@ -426,7 +409,7 @@ static int start_appliance(struct bench_env *env)
 	env->own[0] = env->address;
 	env->where = env->own;
 	env->count = 1;
-	return wait_until_it_answers(env) || protect_memory(env);
+	return wait_until_it_answers(env);
 }
 
 static int stop_appliance(struct bench_env *env)
