@@ -29,8 +29,8 @@ check "20 at once beside five large pools" crowd "$SHM" 20 2097152
 cat "$DIR/check.out"
 wait $LARGE
 is "the five get theirs" 0 $?
-# One after the other, many times: one such visit once took 30.2 s, and the cause is not known.  A visit
-# above 2 s shows where both processes are.
+# One after the other, many times: one such visit once took 30.2 s (test/PROOF.md).  A visit above 2 s
+# shows where both processes are.
 visits_of() { # TRANSPORT: over shm the memory of each pool is made and cleared
 	case ${TEST_LENGTH:-short}-$1 in
 	short-shm) echo 40 ;;

@@ -7,7 +7,7 @@
  *   filled, stopped  -->  mounted, changed  -->  power off: trees, and a log to be replayed
  *
  * One is as it was before directories could have parts, one has them, one has two copies of each
- * block besides, one has three, one of each kind has folds, and one is getting two copies.
+ * block besides, one has three, one of each kind has folds, one is getting two copies, and one a third.
  *
  * (WK_GOLDEN_MAKE=1 writes the image if it is not there yet.)
  */
@@ -29,6 +29,7 @@
 #define WITH_THREE   "test/golden/store-4-three.img"  /* each block is on three of 4 drives */
 #define WITH_DOUBLE  "test/golden/store-4-double.img" /* ... some in folds with two of parity */
 #define CONVERTING   "test/golden/store-4-converts.img" /* ... or on one of 2 still */
+#define GETS_THIRD   "test/golden/store-4-third.img"    /* ... or on two of 4 still */
 #define IMAGE_MAX    (256u << 10)
 #define DRIVE_BYTES  (2u << 20)
 #define FILES        40u
@@ -41,7 +42,7 @@ static const char *image;
 static char longest[META_NAME_MAX + 2]; /* "/" and a name of 255 bytes */
 static char long_text[900];             /* of a symlink; does not fit into its inode */
 static uint8_t tail[700];
-static bool makes_second_copies; /* for the image that is made */
+static uint32_t gets_copies; /* for the image that is made: it converts; 0: it does not */
 
 static void setup(void)
 {
@@ -53,9 +54,9 @@ static void setup(void)
 		tail[i] = (uint8_t)(i * 3 + 1);
 }
 
-static void make_pairs(void)
+static void make_pairs(uint32_t drives)
 {
-	rig_make(&r, 5, 3, DRIVE_BYTES, 4, true);
+	rig_make(&r, 5, drives, DRIVE_BYTES, 4, true);
 	r.conf.copies = 2;
 	r.copied = true;
 }
@@ -64,7 +65,7 @@ static void make_pairs(void)
 static void setup_pairs(void)
 {
 	rig_end(&r);
-	make_pairs();
+	make_pairs(3);
 }
 
 /* After the suite's: ... whose pairs become folds. */
@@ -93,7 +94,15 @@ static void setup_double(void)
 /* After the suite's: ... that gets a second copy of each block. */
 static void setup_converting(void)
 {
-	makes_second_copies = true;
+	gets_copies = 2;
+}
+
+/* After the suite's: ... of two copies, that gets a third one. */
+static void setup_third(void)
+{
+	rig_end(&r);
+	make_pairs(4);
+	gets_copies = 3;
 }
 
 static void teardown(void)
@@ -221,6 +230,7 @@ static void protect(void)
 {
 	struct meta_op op = { .type = META_OP_DRIVE, .flags = META_PROTECT };
 
+	op.offset = gets_copies;
 	meta_rebuild_pace(r.m, 1, 0);
 	run(&op);
 }
@@ -234,7 +244,7 @@ static void make(void)
 	rig_idle(&r);
 	cr_assert_eq(rig_stop(&r), 0);
 	cr_assert_eq(rig_mount(&r), 0);
-	if (makes_second_copies)
+	if (gets_copies)
 		protect();
 	change();
 	rig_idle(&r); /* all that was acknowledged, and the log has vouched for it */
@@ -435,7 +445,7 @@ Test(meta_golden, store_with_folds_reads_the_same_without_any_one_drive, .init =
 		is_what_it_was();
 		cr_assert_eq(rig_check(&r, &found), 0, "%s", found.first[0]);
 		rig_end(&r);
-		make_pairs();
+		make_pairs(3);
 	}
 }
 
@@ -513,6 +523,45 @@ Test(meta_golden, store_that_was_getting_second_copies_goes_on_and_reads_the_sam
 	is_what_it_was();
 }
 
+/* ... and then two may be lost. */
+Test(meta_golden, store_that_was_getting_third_copies_goes_on_and_reads_the_same,
+     .init = setup_third)
+{
+	struct meta_check found;
+
+	load(GETS_THIRD);
+	cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
+	cr_assert_str_eq(meta_error(r.m), "");
+	cr_assert(r.m->copies == 3 && r.m->converts == 2);
+	is_what_it_was();
+	for (uint32_t turns = 0; turns < 300 && r.m->converts; turns++)
+		rig_idle(&r);
+	cr_assert(!r.m->converts);
+	cr_assert_eq(rig_thin_zones(&r), 0);
+	cr_assert_eq(rig_check(&r, &found), 0, "%s", found.first[0]);
+	totals_are();
+	for (uint32_t d = 0; d < 2; d++) {
+		r.dead |= 1u << d;
+		cr_assert(meta_drive_failed(r.m, d));
+		rig_idle(&r);
+		is_what_it_was();
+	}
+}
+
+/* Without a drive its other copy is read while it converts. */
+Test(meta_golden, store_that_was_getting_third_copies_reads_the_same_without_any_one_drive,
+     .init = setup_third)
+{
+	for (uint32_t d = 0; d < 4; d++) {
+		load(GETS_THIRD);
+		r.conf.drive[d].nblocks = 0;
+		cr_assert_eq(rig_mount(&r), 0, "drive %u: %s", d, meta_error(r.m));
+		is_what_it_was();
+		rig_end(&r);
+		make_pairs(4);
+	}
+}
+
 /* Whichever it is, and all that it had is on the two others. */
 Test(meta_golden, store_of_two_copies_reads_the_same_without_any_one_drive, .init = setup_pairs)
 {
@@ -525,7 +574,7 @@ Test(meta_golden, store_of_two_copies_reads_the_same_without_any_one_drive, .ini
 		is_what_it_was();
 		cr_assert_eq(rig_check(&r, &found), 0, "%s", found.first[0]);
 		rig_end(&r);
-		make_pairs();
+		make_pairs(3);
 	}
 }
 
