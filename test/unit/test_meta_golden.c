@@ -7,7 +7,8 @@
  *   filled, stopped  -->  mounted, changed  -->  power off: trees, and a log to be replayed
  *
  * One is as it was before directories could have parts, one has them, one has two copies of each
- * block besides, one has three, one of each kind has folds, one is getting two copies, and one a third.
+ * block besides, one has three, one of each kind has folds, one is getting two copies, and one a
+ * third.
  *
  * (WK_GOLDEN_MAKE=1 writes the image if it is not there yet.)
  */
