@@ -140,13 +140,27 @@ static void die(struct rig *r, struct meta_io *io)
 	meta_io_done(r->m, io);
 }
 
-/* The write is reached from which on drives are dead, or take no writes. */
+/* The write is reached from which on drives are dead, take no writes, or answer nothing. */
 static void strike(struct rig *r)
 {
 	if (!r->dies_at || r->writes < r->dies_at)
 		return;
 	r->dead |= r->dying;
 	r->bad_writes |= r->failing;
+	if (!r->hanging)
+		return;
+	r->silent |= r->hanging;
+	r->hanging = 0;
+	r->patience = RIG_PATIENCE;
+}
+
+/* Drives that have answered nothing for so long are given up, with all that they were asked. */
+static void lose_patience(struct rig *r)
+{
+	if (!r->silent || --r->patience > 0)
+		return;
+	r->dead |= r->silent;
+	r->silent = 0;
 }
 
 static void complete(struct rig *r, struct meta_io *io)
@@ -203,6 +217,20 @@ static void queue_drop(struct rig *r)
 	r->m = NULL;
 }
 
+/* The drives have only what is durable. */
+static void forget_caches(struct rig *r)
+{
+	for (uint32_t d = 0; d < r->ndrives && !r->own_writes_only; d++)
+		memcpy(r->view[d], r->image[d], r->conf.drive[d].nblocks * 4096);
+	while (r->nwrites) {
+		const struct rig_write *w = &r->write[r->nwrites - 1];
+		const uint64_t at = w->block * 4096;
+
+		memcpy(r->view[w->drive] + at, r->image[w->drive] + at, (size_t)w->nblocks * 4096);
+		write_forget(r, r->nwrites - 1);
+	}
+}
+
 void rig_power_cut(struct rig *r)
 {
 	for (uint32_t i = 0; i < r->nwrites; i++) {
@@ -219,10 +247,7 @@ void rig_power_cut(struct rig *r)
 			else if (how == 1 || (how >= 2 && rand_below(&r->rand, 2)))
 				memcpy(to + s, w->bytes + s, SECTOR);
 	}
-	while (r->nwrites)
-		write_forget(r, r->nwrites - 1);
-	for (uint32_t d = 0; d < r->ndrives; d++)
-		memcpy(r->view[d], r->image[d], r->conf.drive[d].nblocks * 4096);
+	forget_caches(r);
 	r->cut = false;
 	r->cut_at = 0;
 	queue_drop(r);
@@ -250,7 +275,7 @@ void rig_kill(struct rig *r)
 void rig_make(struct rig *r, uint64_t seed, uint32_t ndrives, uint64_t drive_bytes,
 	      uint32_t nshards, bool volatile_cache)
 {
-	uint64_t bytes[RIG_DRIVES_MAX];
+	uint64_t bytes[RIG_DRIVES_ROOM];
 
 	for (uint32_t d = 0; d < ndrives; d++)
 		bytes[d] = drive_bytes;
@@ -261,7 +286,7 @@ uint32_t rig_drive(struct rig *r, uint64_t drive_bytes, bool volatile_cache)
 {
 	uint32_t d = r->ndrives++;
 
-	ASSERT(d < RIG_DRIVES_MAX);
+	ASSERT(d < RIG_DRIVES_ROOM);
 	r->conf.drive[d].nblocks = drive_bytes / 4096;
 	r->conf.drive[d].volatile_cache = volatile_cache;
 	r->image[d] = calloc(1, drive_bytes);
@@ -373,6 +398,8 @@ static bool is_stalled(const struct rig *r, const struct list *l)
 	const struct meta_io *io = list_entry(l, struct meta_io, link);
 	const uint64_t at = META_BADDR(io->drive, io->block);
 
+	if (r->silent >> io->drive & 1)
+		return true;
 	return at != 0 && io->nblocks && (at == r->stalled[0] || at == r->stalled[1]);
 }
 
@@ -404,6 +431,7 @@ bool rig_step(struct rig *r)
 
 	if (r->cut)
 		return false;
+	lose_patience(r);
 	more = meta_turn(r->m);
 	while ((io = meta_io_next(r->m))) {
 		ASSERT(!(r->never >> io->drive & 1));
@@ -486,6 +514,10 @@ static void block_write(struct rig *r, uint64_t baddr, void *block)
 
 	write_begin(r, &io);
 	strike(r);
+	while (r->silent >> io.drive & 1 && !r->cut)
+		(void)rig_step(r);
+	if (r->silent >> io.drive & 1)
+		return; /* the power fails first */
 	if (r->copied && (r->dead | r->bad_writes) >> io.drive & 1) {
 		write_lost(r, &io);
 		r->data_failed |= !meta_drive_failed(r->m, io.drive);
@@ -529,11 +561,16 @@ static const uint8_t *bytes_at(const struct rig *r, uint64_t baddr)
 	return (r->under[d] ? r->under[d] : r->view[d]) + META_BADDR_BLOCK(baddr) * 4096;
 }
 
+static uint32_t unreadable(const struct rig *r)
+{
+	return r->dead | r->silent | r->bad_reads;
+}
+
 static bool answers(const struct rig *r, uint64_t baddr)
 {
 	const uint32_t d = META_BADDR_DRIVE(baddr);
 
-	return meta_twins_has(meta_twins(r->m), d) && !((r->dead | r->bad_reads) >> d & 1);
+	return meta_twins_has(meta_twins(r->m), d) && !(unreadable(r) >> d & 1);
 }
 
 /* The block of a fold, from its others; NULL: it is in none, or they cannot be read. */
@@ -543,7 +580,7 @@ static const uint8_t *data_of_fold(const struct rig *r, uint64_t baddr)
 	const struct meta_twins *t = meta_twins(r->m);
 	struct meta_fold_term term[META_FOLD_MAX];
 	const uint32_t count =
-		meta_fold_terms(t, baddr, meta_twins_away(t) | r->dead | r->bad_reads, false, term);
+		meta_fold_terms(t, baddr, meta_twins_away(t) | unreadable(r), false, term);
 
 	memset(block, 0, sizeof(block));
 	for (uint32_t i = 0; i < count; i++)

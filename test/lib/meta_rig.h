@@ -15,8 +15,10 @@
 #include "base/rand.h"
 #include "meta/meta_store.h"
 
-#define RIG_DRIVES_MAX 6u
-#define RIG_WRITES_MAX 8192u
+#define RIG_DRIVES_ROOM 14u /* drives that a rig has room for */
+#define RIG_DRIVES_MAX  6u  /* ... that most tests use at most */
+#define RIG_WRITES_MAX  8192u
+#define RIG_PATIENCE    60u /* steps until a drive that does not answer counts as dead */
 
 struct rig_write {
 	uint32_t drive;
@@ -30,12 +32,12 @@ struct rig {
 	struct meta *m;
 	struct meta_conf conf;
 	struct rand_state rand;
-	uint32_t ndrives;               /* that there are; conf.ndrives are given to a mount */
-	uint8_t *image[RIG_DRIVES_MAX]; /* what is durable                           */
-	uint8_t *view[RIG_DRIVES_MAX];  /* what a read sees                          */
+	uint32_t ndrives;                /* that there are; conf.ndrives are given to a mount */
+	uint8_t *image[RIG_DRIVES_ROOM]; /* what is durable                           */
+	uint8_t *view[RIG_DRIVES_ROOM];  /* what a read sees                          */
 	uint8_t *under
-		[RIG_DRIVES_MAX]; /* ... of files, where the store's writes lie in an overlay */
-	struct list queue;        /* I/Os that the drives have, in their order */
+		[RIG_DRIVES_ROOM]; /* ... of files, where the store's writes lie in an overlay */
+	struct list queue;         /* I/Os that the drives have, in their order */
 	struct rig_write write[RIG_WRITES_MAX]; /* not durable yet, oldest first     */
 	uint32_t nwrites;
 	uint64_t spread;      /* of the allocation that was last                     */
@@ -49,6 +51,9 @@ struct rig {
 	uint32_t dead;        /* ... that are dead: nothing is done there any more, */
 	uint32_t dying;       /* ... that are from the write `dies_at` on,        */
 	uint32_t failing;     /* ... that take no writes from there on,           */
+	uint32_t hanging;     /* ... that answer nothing from there on,           */
+	uint32_t silent;      /* ... that answer nothing now, and are dead after  */
+	uint32_t patience;    /* ... so many steps,                               */
 	uint64_t dies_at;     /* 0: none                                        */
 	uint32_t bad_writes;  /* ... that take no writes, */
 	uint32_t bad_flushes; /* ... that do not flush, */
@@ -59,6 +64,7 @@ struct rig {
 	bool lifo;            /* the newest I/O completes first                         */
 	bool cut_garbles;     /* sectors on their way at a cut may become garbage       */
 	bool cut_spoils;      /* ... and those of incomplete writes always do           */
+	bool own_writes_only; /* others write to image[] and view[] alike: faster cuts      */
 	uint64_t lost_from;   /* reads of drive 0 that meet these blocks end with       */
 	uint64_t lost_to;     /* lost_status; of none when the two are equal            */
 	int lost_status;

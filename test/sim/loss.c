@@ -24,6 +24,7 @@
  *
  * usage: loss [--seed N] [--losses N]
  */
+#include "test/sim/loss_drives.h"
 #include "test/sim/loss_model.h"
 #include "test/sim/sim_args.h"
 #include "base/clock.h"
@@ -105,66 +106,17 @@ static void on_abort(int signal_number)
 
 /* ---- what drives are ------------------------------------------------------------- */
 
-static struct meta_drive_stat stat_of(uint32_t drive)
-{
-	struct meta_drive_stat s;
-
-	meta_drive_stat(r.m, drive, &s);
-	return s;
-}
-
-static bool serves(uint32_t drive)
-{
-	const struct meta_drive_stat s = stat_of(drive);
-
-	return !s.gone && !s.lost && !s.draining;
-}
-
-static uint32_t serving(void)
-{
-	uint32_t n = 0;
-
-	for (uint32_t d = 0; d < meta_drives(r.m); d++)
-		n += serves(d);
-	return n;
-}
-
-static uint32_t any_serving(void)
-{
-	uint32_t d;
-
-	ASSERT(serving() > 0);
-	do
-		d = (uint32_t)rand_below(&rnd, meta_drives(r.m));
-	while (!serves(d));
-	return d;
-}
-
 static bool is_settled(void)
 {
 	if (r.m->losing)
 		return false;
 	for (uint32_t d = 0; d < meta_drives(r.m); d++)
-		if (!serves(d) && !stat_of(d).gone)
+		if (!loss_serves(&r, d) && !loss_stat(&r, d).gone)
 			return false;
 	return rig_thin_zones(&r) == 0;
 }
 
 /* ---- mount ------------------------------------------------------------------------ */
-
-static void wreck(uint32_t drive)
-{
-	const int with = rand_below(&rnd, 2) ? 0xee : 0;
-
-	memset(r.view[drive], with, life.size[drive]);
-	memset(r.image[drive], with, life.size[drive]);
-}
-
-static void heal(void)
-{
-	r.dead = r.dying = r.failing = r.bad_writes = r.bad_reads = r.never = 0;
-	r.dies_at = 0;
-}
 
 static void take_out(uint32_t drive)
 {
@@ -176,13 +128,13 @@ static void what_comes_back(void)
 	const bool writes_only = life.how == WRITES_FAIL && !(r.dead >> life.victim & 1);
 
 	if (life.after != STILL || life.how == MISSING)
-		heal();
+		loss_heal(&r);
 	r.never = 0;
 	r.cut_at = 0;
 	if (life.after == AWAY || (life.after == STILL && life.how == MISSING))
 		take_out(life.victim);
 	if (life.after == WIPED)
-		wreck(life.victim);
+		loss_wreck(&r, &rnd, life.victim, life.size[life.victim]);
 	if (life.after == STILL && writes_only)
 		r.failing = r.bad_writes = 1u << life.victim;
 }
@@ -311,7 +263,7 @@ static bool begin(void)
 	int err = 0;
 
 	if (life.errand == DRAIN || life.errand == REPLACE)
-		life.drains = any_serving();
+		life.drains = loss_any_serving(&r, &rnd, 0);
 	if (life.errand != NOTHING)
 		err = start();
 	if (life.errand != ADD && (err == -ENOSPC || err == -EPERM || err == -EFBIG)) {
@@ -350,14 +302,14 @@ static void choose(void)
 	life.errand = (enum errand)rand_below(&rnd, ERRANDS);
 	life.drains = NOBODY;
 	life.struck = false;
-	if ((brings() && !room) || (life.errand == DRAIN && serving() < 3))
+	if ((brings() && !room) || (life.errand == DRAIN && loss_serving(&r) < 3))
 		life.errand = NOTHING;
 	if (brings())
 		spare();
-	life.victim = any_serving();
+	life.victim = loss_any_serving(&r, &rnd, 0);
 	if (brings() && life.how == DIES && rand_below(&rnd, 4) == 0)
 		life.victim = life.spare;
-	life.others = serving() - (life.victim != life.spare);
+	life.others = loss_serving(&r) - (life.victim != life.spare);
 	say_where("an assertion");
 }
 
@@ -430,8 +382,8 @@ static void forget_spare(void)
 {
 	if (life.victim != life.spare)
 		return;
-	heal();
-	wreck(life.spare); /* a new one takes its place */
+	loss_heal(&r);
+	loss_wreck(&r, &rnd, life.spare, life.size[life.spare]); /* a new one takes its place */
 }
 
 static bool survive(void)
@@ -446,7 +398,7 @@ static bool survive(void)
 		return false;
 	if (!r.cut && meta_health(r.m) == 0 && life.how != MISSING && rand_below(&rnd, 2)) {
 		if (life.how == READS_FAIL)
-			heal();
+			loss_heal(&r);
 		return true;
 	}
 	return restart();
@@ -458,7 +410,7 @@ static void never_again(void)
 {
 	rig_idle(&r);
 	for (uint32_t d = 0; d < meta_drives(r.m) && !r.cut; d++)
-		if (stat_of(d).lost && !r.m->losing)
+		if (loss_stat(&r, d).lost && !r.m->losing)
 			r.never |= 1u << d; /* meta_pair.c (4) */
 }
 
@@ -499,12 +451,12 @@ static bool second_dies(uint32_t drive)
 
 static bool second(void)
 {
-	const uint32_t drive = any_serving();
+	const uint32_t drive = loss_any_serving(&r, &rnd, 0);
 
-	if (rand_below(&rnd, 2) || serving() < 2)
+	if (rand_below(&rnd, 2) || loss_serving(&r) < 2)
 		return true;
 	for (uint32_t n = 0; n < 3000 && !r.m->losing && meta_health(r.m) == 0; n++) {
-		if (!stat_of(life.victim).lost || !serves(drive))
+		if (!loss_stat(&r, life.victim).lost || !loss_serves(&r, drive))
 			return true;
 		if (!meta__drive_is_needed(r.m, drive))
 			return second_dies(drive);
@@ -518,14 +470,6 @@ static void turn_until_settled(void)
 	meta_rebuild_pace(r.m, UINT32_MAX, META_PACE_FREE);
 	for (uint32_t n = 0; n < TURNS_MAX && !is_settled() && meta_health(r.m) == 0; n++)
 		rig_idle(&r);
-}
-
-static bool has_room(void)
-{
-	struct meta_statfs st = { 0 };
-	struct meta_op op = { .type = META_OP_STATFS, .statfs = &st };
-
-	return rig_run(&r, &op) == 0 && st.blocks_free > 600;
 }
 
 static bool room_made(void)
@@ -542,8 +486,9 @@ static bool tell_settled(void)
 {
 	(void)sim_wrong(
 		"%u serve, %u zones are thin, victim: lost %d gone %d draining %d, %u zones",
-		serving(), rig_thin_zones(&r), stat_of(life.victim).lost, stat_of(life.victim).gone,
-		stat_of(life.victim).draining, stat_of(life.victim).zones_used);
+		loss_serving(&r), rig_thin_zones(&r), loss_stat(&r, life.victim).lost,
+		loss_stat(&r, life.victim).gone, loss_stat(&r, life.victim).draining,
+		loss_stat(&r, life.victim).zones_used);
 	return failed("it does not become whole");
 }
 
@@ -561,8 +506,8 @@ static bool settle(void)
 	turn_until_settled();
 	if (meta_health(r.m))
 		return failed("frozen");
-	if (!is_settled() && serving() > 1) {
-		if (has_room())
+	if (!is_settled() && loss_serving(&r) > 1) {
+		if (loss_has_room(&r))
 			return tell_settled();
 		if (!room_made())
 			return false;
@@ -591,8 +536,9 @@ static void tell_step(void)
 	       how_name[life.how], after_name[life.after], errand_name[life.errand], life.drains,
 	       life.spare);
 	for (uint32_t d = 0; d < meta_drives(r.m); d++)
-		printf(" %u:%s%s%s/%llu", d, stat_of(d).gone ? "gone" : "",
-		       stat_of(d).lost ? "lost" : "", stat_of(d).draining ? "draining" : "",
+		printf(" %u:%s%s%s/%llu", d, loss_stat(&r, d).gone ? "gone" : "",
+		       loss_stat(&r, d).lost ? "lost" : "",
+		       loss_stat(&r, d).draining ? "draining" : "",
 		       (unsigned long long)r.conf.drive[d].nblocks);
 	printf("\n");
 }
@@ -616,10 +562,10 @@ static bool loss(void)
 	if (!work((uint32_t)rand_below(&rnd, 30)))
 		return false;
 	if (life.victim < meta_drives(r.m))
-		seen.lost += stat_of(life.victim).lost || stat_of(life.victim).gone;
+		seen.lost += loss_stat(&r, life.victim).lost || loss_stat(&r, life.victim).gone;
 	if (!settle())
 		return false;
-	heal();
+	loss_heal(&r);
 	return true;
 }
 
@@ -629,7 +575,7 @@ static bool loss(void)
 static bool grow(bool *good)
 {
 	*good = true;
-	while (serving() < 2) {
+	while (loss_serving(&r) < 2) {
 		if (life.spare == NOBODY && r.ndrives == RIG_DRIVES_MAX)
 			return false;
 		spare();

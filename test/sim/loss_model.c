@@ -14,6 +14,7 @@ void loss_model_init(struct loss_model *lm, struct rig *r, uint64_t seed)
 {
 	memset(lm, 0, sizeof(*lm));
 	lm->r = r;
+	lm->largest = LOSS_LARGEST;
 	lm->now[0] = 1;
 	rand_seed(&lm->rand, seed ^ 0x1055);
 }
@@ -88,7 +89,7 @@ static bool put(struct loss_model *lm, uint32_t file)
 	struct loss_doubt d = { { file, LOSS_NOBODY }, { ++lm->fills, 0 } };
 
 	return settled(lm, &d,
-		       rig_put(lm->r, path_of(lm, file).text, (uint32_t)(lm->fills % LOSS_LARGEST),
+		       rig_put(lm->r, path_of(lm, file).text, (uint32_t)(lm->fills % lm->largest),
 			       lm->fills),
 		       "put");
 }
@@ -144,9 +145,27 @@ static bool rename_file(struct loss_model *lm, uint32_t from, uint32_t to)
 	return settled(lm, &d, rename_to(lm, a.text, b.text), "rename");
 }
 
+bool loss_fill(struct loss_model *lm)
+{
+	bool good = true;
+
+	for (uint32_t i = 1; good && i < LOSS_NAMES && lm->doubts < LOSS_DOUBTS; i++)
+		if (is_free(lm, i) && lm->now[i] == 0)
+			good = is_dir(i) ? make_dir(lm, i) : put(lm, i);
+	return good;
+}
+
+/* Returns this name, or in place of a file that changes seldom another one. */
+static uint32_t warm(struct loss_model *lm, uint32_t name)
+{
+	if (!lm->cold || is_dir(name) || name % 4 == 0 || rand_below(&lm->rand, 8) == 0)
+		return name;
+	return LOSS_DIRS + 4 * (uint32_t)rand_below(&lm->rand, LOSS_FILES / 4);
+}
+
 bool loss_change(struct loss_model *lm)
 {
-	const uint32_t name = 1 + (uint32_t)rand_below(&lm->rand, LOSS_NAMES - 1);
+	const uint32_t name = warm(lm, 1 + (uint32_t)rand_below(&lm->rand, LOSS_NAMES - 1));
 	const uint64_t how = rand_below(&lm->rand, 16);
 
 	if (!is_free(lm, name) || lm->doubts == LOSS_DOUBTS)
@@ -203,7 +222,7 @@ static bool look_file(struct loss_model *lm, uint32_t file, const uint64_t *seen
 	if (err)
 		return sim_wrong("%s: %d, with fill %llu of %llu", path, err,
 				 (unsigned long long)*seen, (unsigned long long)lm->now[file]);
-	return blocks == *seen % LOSS_LARGEST ? true : sim_wrong("%s: %u blocks", path, blocks);
+	return blocks == *seen % lm->largest ? true : sim_wrong("%s: %u blocks", path, blocks);
 }
 
 static bool is_after(const struct loss_doubt *d, const uint64_t *seen)

@@ -11,7 +11,7 @@
 #define LOSS_NAMES   (LOSS_DIRS + LOSS_FILES)
 #define LOSS_DOUBTS  16u
 #define LOSS_NOBODY  UINT32_MAX
-#define LOSS_LARGEST 13u /* blocks of a file, and one more */
+#define LOSS_LARGEST 13u /* blocks of a file, and one more, unless the test says so */
 
 /* A change that was not acknowledged: it is there whole, or not at all. */
 struct loss_doubt {
@@ -29,6 +29,8 @@ struct loss_model {
 	struct loss_doubt doubt[LOSS_DOUBTS];
 	uint32_t doubts;
 	uint64_t fills;
+	uint32_t largest;    /* blocks of a file, and one more */
+	bool cold;           /* three quarters of the files change seldom */
 	uint64_t done, full; /* changes that were acknowledged, or told -ENOSPC */
 };
 
@@ -37,6 +39,8 @@ void loss_model_init(struct loss_model *lm, struct rig *r, uint64_t seed);
 /* Makes one random change.  Returns false after a wrong answer, which sim_why names.  If the power
  * is off or the store frozen, no change is acknowledged. */
 bool loss_change(struct loss_model *lm);
+/* Makes each file and directory that is known not to exist.  As loss_change(). */
+bool loss_fill(struct loss_model *lm);
 /* Removes this file, if it is there and known. */
 bool loss_remove(struct loss_model *lm, uint32_t file);
 /* Reads everything; then all names are known, unless the store is frozen.  Returns false if a
