@@ -1,735 +1,355 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * Stores of three copies lose one drive or two, at once or one after the other, at random writes,
- * alone or together with the power, while files change, checkpoints run, zones are collected, and
- * drives are added, drained and rebuilt.
+ * Stores of several copies, and of folds with one zone of parity or two, lose as many drives as
+ * they may, at once or one after the other, at random writes, alone or together with the power,
+ * while files change, folds are made, checkpoints run, zones are collected, and drives are added,
+ * drained and rebuilt.
  *
  *   changes, an errand --> drives fail --> perhaps a mount: they are away, old, wiped or still dead
  *        ^                                                      |
- *        +---- rebuilt: three copies of everything, a check <-- everything is there
+ *        +---- rebuilt: all copies and parity, a check <-- everything is there
  *
  *   - what was acknowledged, or seen, is there; any other change whole or not at all
- *   - two of four drives or more may fail at once, and two of three one after the other: the store
- *     takes changes as long as that is all
- *   - after each loss, power cuts meanwhile included, each block has three copies again, or as many
- *     as there are drives; when drives are added, three
+ *   - of three copies, and of folds with P and Q, two of four drives or more may fail at once, and
+ *     two of three one after the other: the store takes changes as long as that is all
+ *   - after each loss, power cuts meanwhile included, each block has all its copies again, or as
+ *     many as there are drives; when drives are added, all; or it is in a fold that is whole
+ *   - the parity on the drives is that of the data there (loss_parity.c), and everything can be
+ *     read while any drives that may be lost cannot be
  *
- * Every fourth store begins with two copies, and gets the third ones while a drive is lost and the
- * power fails (meta_protect.h).
+ *   store      seed modulo 4   drives    zones of a fold
+ *   converts   0               3 to 6                      begins with two copies, and gets the
+ *                                                          third ones meanwhile (meta_protect.h)
+ *   copies     1               3 to 6                      three
+ *   folds      2, 3            3 to 12   2+1 to 8+2        two copies or three until it is folded
  *
  * usage: losses [--seed N] [--losses N]
  */
-#include "test/sim/loss_model.h"
+#include "test/sim/losses_life.h"
 #include "test/sim/sim_args.h"
 #include "base/clock.h"
 #include "base/num.h"
-#include "meta/engine/meta_log.h"
 #include "meta/engine/meta_pair.h"
-#include "meta/meta_protect.h"
-#include "meta/meta_rebuild.h"
 #include "meta/ops/meta_gc.h"
 
-#include <errno.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define COPIES     3u
-#define NOBODY     META_DRIVES_MAX
 #define LIFE_STEPS 4u
-#define TURNS_MAX  300u
-#define CUTS_MAX   3u
 
-enum how { DIE, WRITES_FAIL, READS_FAIL, MISSING, HOWS };
-enum when { ONE, AT_ONCE, LATER, WHENS };         /* LATER: when the first loss is recorded */
-enum after { AWAY, STALE, WIPED, STILL, AFTERS }; /* what a mount finds */
-enum errand { NOTHING, DRAIN, ADD, ERRANDS };
-
-static const char *const how_name[] = { "die", "writes fail", "reads fail", "are missing" };
-static const char *const when_name[] = { "alone", "at once", "one after the other" };
-static const char *const after_name[] = { "away", "stale", "wiped", "still dead" };
-static const char *const errand_name[] = { "nothing", "drain", "add" };
-
-static struct rig r;
-static struct loss_model model;
-static struct rand_state rnd;
-static char where[240]; /* seed and step, for messages of a process that aborts */
-
-/* The present life of the store, and the drives that it loses. */
-static struct {
-	uint64_t seed;
-	uint32_t step;
-	uint64_t size[RIG_DRIVES_MAX];
-	enum how how;
-	enum when when;
-	enum after after;
-	enum errand errand;
-	uint32_t victims; /* by bits; of LATER those that are to fail later, too */
-	uint32_t second;  /* ... that one */
-	uint32_t drains, spare;
-	bool struck, refused;
-} life;
-
-static struct {
-	uint64_t lives, losses, how[HOWS], when[WHENS], after[AFTERS], errands[ERRANDS];
-	uint64_t changes, both, mounts, cuts, told, few, widened, ckpt, collecting, cuts_rebuilding;
-	uint64_t full, converted, lost_converting, cuts_converting;
-} seen;
-
-static void say_where(const char *what)
-{
-	(void)snprintf(where, sizeof(where),
-		       "not ok seed %llu, step %u (drives %#x of %u %s %s, %s, errand %s): %s\n",
-		       (unsigned long long)life.seed, life.step, life.victims, r.ndrives,
-		       how_name[life.how], when_name[life.when], after_name[life.after],
-		       errand_name[life.errand], what);
-}
-
-static bool failed(const char *what)
-{
-	say_where(what);
-	printf("%s# %s; %s\n", where, sim_why, r.m ? meta_error(r.m) : "");
-	return false;
-}
+static struct losses_life life;
+static struct losses_seen seen;
 
 static void on_abort(int signal_number)
 {
 	(void)signal_number;
-	(void)!write(STDOUT_FILENO, where, strlen(where));
+	(void)!write(STDOUT_FILENO, life.where, strlen(life.where));
 	_exit(1);
 }
 
-/* ---- what drives are ------------------------------------------------------------- */
-
-static struct meta_drive_stat stat_of(uint32_t drive)
+bool losses_down(const struct losses_life *l)
 {
-	struct meta_drive_stat s;
-
-	meta_drive_stat(r.m, drive, &s);
-	return s;
+	return l->r.cut || meta_health(l->r.m) != 0;
 }
 
-static bool serves(uint32_t drive)
+bool losses_look(struct losses_life *l, const char *when)
 {
-	const struct meta_drive_stat s = stat_of(drive);
-
-	return !s.gone && !s.lost && !s.draining;
-}
-
-static uint32_t serving(void)
-{
-	uint32_t n = 0;
-
-	for (uint32_t d = 0; d < meta_drives(r.m); d++)
-		n += serves(d);
-	return n;
-}
-
-static uint32_t any_serving(uint32_t but)
-{
-	uint32_t d;
-
-	ASSERT(serving() > (uint32_t)__builtin_popcount(but));
-	do
-		d = (uint32_t)rand_below(&rnd, meta_drives(r.m));
-	while (!serves(d) || but >> d & 1);
-	return d;
-}
-
-static bool is_down(void)
-{
-	return r.cut || meta_health(r.m) != 0;
-}
-
-/* Live zones with fewer copies than there could be now. */
-static uint32_t too_thin(void)
-{
-	const uint32_t width = min_u32(COPIES, serving());
-	uint32_t thin = 0;
-
-	for (uint32_t i = 0; i < r.m->zones->geo.nzones; i++) {
-		const struct meta__zone *at = meta__zone_at(r.m, i);
-
-		if ((at->kind == META__ZONE_PAGE || at->kind == META__ZONE_DATA) && at->live)
-			thin += meta__drives_read(r.m, meta__drives_of(r.m, i)) < width;
-	}
-	return thin;
-}
-
-/* Some blocks have two copies since the store began with two, and was perhaps not asked yet. */
-static bool is_converting(void)
-{
-	return r.m->copies < COPIES || r.m->converts;
-}
-
-/* A drive that is lost stays in a store that has too few drives for it to go, and so does one that
- * is drained: the lost one comes first. */
-static bool is_settled(void)
-{
-	const bool few = serving() < COPIES;
-
-	if (r.m->losing || too_thin() > 0 || (is_converting() && !few))
-		return false;
-	for (uint32_t d = 0; d < meta_drives(r.m); d++)
-		if (!serves(d) && !stat_of(d).gone &&
-		    !(few && (stat_of(d).lost || stat_of(d).draining)))
-			return false;
-	return true;
-}
-
-/* Any two drives may fail at once: also for the log, which leaves its zones one by one. */
-static bool any_two_may_fail(void)
-{
-	const struct meta__log *l = r.m->log;
-
-	if (serving() < 4 + (life.errand == DRAIN) || r.m->zones->lone > 0 || is_converting())
-		return false;
-	for (uint32_t i = 0; i < l->zones_count; i++)
-		if (meta__log_copies(l->zones[i].zone) < COPIES)
-			return false;
-	return l->ahead[0] == META__ZONE_NONE || meta__log_copies(l->ahead) == COPIES;
-}
-
-/* ---- mount ------------------------------------------------------------------------ */
-
-static void wreck(uint32_t drive)
-{
-	const int with = rand_below(&rnd, 2) ? 0xee : 0;
-
-	memset(r.view[drive], with, life.size[drive]);
-	memset(r.image[drive], with, life.size[drive]);
-}
-
-static void heal(void)
-{
-	r.dead = r.dying = r.failing = r.bad_writes = r.bad_reads = r.never = 0;
-	r.dies_at = 0;
-}
-
-/* They are missing; as the operator says, perhaps. */
-static void take_out(uint32_t drives, bool told)
-{
-	for (; drives; drives &= drives - 1) {
-		struct meta_drive_info *d = &r.conf.drive[__builtin_ctz(drives)];
-
-		d->nblocks = 0;
-		d->missing |= told;
-	}
-}
-
-static void what_comes_back(void)
-{
-	const uint32_t writes_only = life.how == WRITES_FAIL ? r.bad_writes & ~r.dead : 0;
-
-	if (life.after != STILL || life.how == MISSING)
-		heal();
-	r.never = 0;
-	r.cut_at = 0;
-	if (life.after == AWAY || (life.after == STILL && life.how == MISSING))
-		take_out(life.victims, false);
-	for (uint32_t d = 0; life.after == WIPED && d < r.ndrives; d++)
-		if (life.victims >> d & 1)
-			wreck(d);
-	if (life.after == STILL && writes_only)
-		r.failing = r.bad_writes = writes_only;
-}
-
-/* True: try again, as a person would. */
-static bool goes_on(int err)
-{
-	if (r.cut) {
-		seen.cuts++;
-		return true;
-	}
-	if (err == -ENODEV && life.spare < r.conf.ndrives) {
-		r.conf.ndrives = life.spare;
-		return true;
-	}
-	if (err == -ENODEV || err == -EIO) {
-		bool more = false;
-
-		for (uint32_t d = 0; d < r.conf.ndrives; d++)
-			more |= life.victims >> d & 1 && !r.conf.drive[d].missing;
-		take_out(life.victims, true);
-		seen.told += more;
-		return more;
-	}
-	return false;
-}
-
-static void mounted(void)
-{
-	r.cut_at = 0;
-	r.conf.ndrives = meta_drives(r.m);
-	for (uint32_t d = 0; d < r.conf.ndrives; d++)
-		r.conf.drive[d].missing = false;
-	if (life.spare < r.conf.ndrives)
-		life.spare = NOBODY;
-	seen.mounts++;
-}
-
-static bool mount(void)
-{
-	uint32_t cuts = 0;
-
-	if (life.spare != NOBODY)
-		r.conf.ndrives = life.spare + 1;
-	for (uint32_t tries = 0; tries < 12; tries++) {
-		int err;
-
-		if (meta_memory_needed(&r.conf) > r.conf.memory_bytes)
-			rig_memory(&r);
-		if (rand_below(&rnd, 3) == 0 && cuts++ < 3)
-			r.cut_at = r.writes + 1 + rand_below(&rnd, 20);
-		err = rig_mount(&r);
-		if (err == 0 && !r.cut) {
-			mounted();
-			return true;
-		}
-		if (!goes_on(err))
-			return failed("mount");
-		rig_power_cut(&r);
-	}
-	return failed("mount, again and again");
-}
-
-/* The power may fail meanwhile. */
-static bool is_there(const char *when)
-{
-	return loss_look(&model) || r.cut ? true : failed(when);
-}
-
-/* ---- an errand --------------------------------------------------------------------- */
-
-static uint64_t any_size(void)
-{
-	return (4 + rand_below(&rnd, 5)) << 20;
-}
-
-static void spare(void)
-{
-	const uint64_t size = any_size();
-
-	if (life.spare != NOBODY) {
-		r.conf.drive[life.spare].nblocks = life.size[life.spare] / 4096;
-		return;
-	}
-	ASSERT(r.ndrives < RIG_DRIVES_MAX);
-	life.spare = rig_drive(&r, size, r.conf.drive[0].volatile_cache);
-	life.size[life.spare] = size;
-}
-
-/* Another change of the set is not over yet. */
-static int start(void)
-{
-	int err = -EBUSY;
-
-	for (uint32_t n = 0; err == -EBUSY && n < TURNS_MAX; n++) {
-		if (n > 0)
-			(void)rig_step(&r);
-		err = life.errand == DRAIN ? meta_drive_drain(r.m, life.drains)
-					   : meta_drive_add(r.m, &r.conf.drive[life.spare]);
-	}
-	return err;
-}
-
-static bool begin(void)
-{
-	int err = 0;
-
-	if (life.errand == DRAIN)
-		life.drains = any_serving(0);
-	if (life.errand != NOTHING)
-		err = start();
-	if (life.errand == DRAIN && (err == -ENOSPC || err == -EPERM || err == -EFBIG)) {
-		life.errand = NOTHING;
-		err = 0;
-	}
-	seen.errands[life.errand]++;
-	(void)sim_wrong("%d", err);
-	return err == 0 ? true : failed("errand");
-}
-
-/* The drive is there, or as if it had never been. */
-static void added(void)
-{
-	uint32_t idle = 0;
-
-	while (!r.cut && meta_drive_add_status(r.m) == -EAGAIN && meta_health(r.m) == 0) {
-		idle = rig_step(&r) ? 0 : idle + 1;
-		ASSERT(idle < 1000); /* else it waits for nothing */
-	}
-	if (is_down() || meta_drives(r.m) <= life.spare)
-		return;
-	r.conf.ndrives = meta_drives(r.m);
-	life.spare = NOBODY;
+	return loss_look(&l->model) || l->r.cut ? true : losses_failed(l, when);
 }
 
 /* ---- a loss ------------------------------------------------------------------------ */
 
-static void choose(void)
+static void choose_errand(struct losses_life *l)
 {
-	life.how = (enum how)rand_below(&rnd, HOWS);
-	life.after = (enum after)rand_below(&rnd, AFTERS);
-	life.when = (enum when)rand_below(&rnd, WHENS);
-	life.errand = (enum errand)rand_below(&rnd, ERRANDS);
-	life.drains = life.second = NOBODY;
-	life.struck = false;
-	if ((life.errand == ADD && life.spare == NOBODY && r.ndrives == RIG_DRIVES_MAX) ||
-	    (life.errand == DRAIN && serving() < 4))
-		life.errand = NOTHING;
-	if (life.errand == ADD)
-		spare();
-	if ((life.when == AT_ONCE && !any_two_may_fail()) || serving() < 3)
-		life.when = ONE;
-	if (life.when == LATER &&
-	    (life.how == MISSING || life.errand != NOTHING || is_converting()))
-		life.when = ONE; /* a mount misses one at most while it converts */
-	life.victims = 1u << any_serving(0);
-	if (life.when != ONE) {
-		life.second = any_serving(life.victims);
-		life.victims |= 1u << life.second;
-	}
-	say_where("an assertion");
+	l->errand = (enum losses_errand)rand_below(&l->rnd, ERRANDS);
+	if (l->errand == DRAIN && loss_serving(&l->r) < 4)
+		l->errand = NOTHING;
+	if (l->errand == ADD && !losses_spare(l))
+		l->errand = NOTHING;
 }
 
-static void arm(void)
+static void choose(struct losses_life *l)
 {
-	const uint64_t at = r.writes + 1 + rand_below(&rnd, rand_below(&rnd, 2) ? 30 : 200);
-	const uint32_t first =
-		life.when == LATER ? life.victims & ~(1u << life.second) : life.victims;
+	struct rig *r = &l->r;
 
-	if (life.how == DIE)
-		r.dying = first;
-	if (life.how == WRITES_FAIL)
-		r.failing = first;
-	if (life.how == READS_FAIL)
-		r.bad_reads = first;
-	r.dies_at = at;
-	if (life.how == MISSING || (life.when != LATER && rand_below(&rnd, 2)))
-		r.cut_at = at + rand_below(&rnd, rand_below(&rnd, 2) ? 4 : 150);
+	l->how = (enum losses_how)rand_below(&l->rnd, HOWS);
+	l->after = (enum losses_after)rand_below(&l->rnd, AFTERS);
+	l->when = (enum losses_when)rand_below(&l->rnd, WHENS);
+	l->drains = l->second = LOSSES_NOBODY;
+	l->struck = false;
+	l->recorded = 0;
+	choose_errand(l);
+	if ((l->when == AT_ONCE && !losses_any_two(l)) || loss_serving(r) < 3)
+		l->when = ONE;
+	if (l->when == LATER && (l->how == MISSING || l->errand != NOTHING || losses_converting(l)))
+		l->when = ONE; /* a mount misses one at most while it converts */
+	l->aims = l->fold && rand_below(&l->rnd, 2);
+	l->victims = 1u << loss_any_serving(r, &l->rnd, 0);
+	if (l->when != ONE) {
+		l->second = loss_any_serving(r, &l->rnd, l->victims);
+		l->victims |= 1u << l->second;
+	}
+	losses_keep_aged(l);
+	losses_say_where(l, "an assertion");
+}
+
+/* Drives fail from this write on, and perhaps the power does. */
+static void fail_at(struct losses_life *l, uint64_t at)
+{
+	struct rig *r = &l->r;
+
+	r->dies_at = at;
+	if (l->how == MISSING || (l->when != LATER && rand_below(&l->rnd, 2)))
+		r->cut_at = at + rand_below(&l->rnd, rand_below(&l->rnd, 2) ? 4 : 150);
+}
+
+static void arm(struct losses_life *l)
+{
+	struct rig *r = &l->r;
+	const uint32_t first = l->when == LATER ? l->victims & ~(1u << l->second) : l->victims;
+
+	if (l->how == DIE)
+		r->dying = first;
+	if (l->how == HANG)
+		r->hanging = first;
+	if (l->how == WRITES_FAIL)
+		r->failing = first;
+	if (l->how == READS_FAIL)
+		r->bad_reads = first;
+	r->dies_at = UINT64_MAX;
+	if (l->aims)
+		meta__ckpt_want(r->m); /* what was closed before it can be folded then */
+	else
+		fail_at(l, r->writes + 1 + rand_below(&l->rnd, rand_below(&l->rnd, 2) ? 30 : 200));
+}
+
+/* A fold is being made: it takes some ten writes. */
+static void aim(struct losses_life *l, bool now)
+{
+	if (!l->aims || losses_down(l) || (!now && meta__folder_idle(l->r.m)))
+		return;
+	l->aims = false;
+	fail_at(l, l->r.writes + 1 + rand_below(&l->rnd, 16));
 }
 
 /* Counts, once, the background work in progress when drives fail. */
-static void struck(void)
+static void struck(struct losses_life *l)
 {
-	if (life.struck || r.cut || r.writes < r.dies_at)
+	const struct meta *m = l->r.m;
+
+	if (l->struck || l->r.cut || l->r.writes < l->r.dies_at)
 		return;
-	life.struck = true;
-	seen.ckpt += meta__ckpt_running(r.m);
-	seen.collecting += meta__collect_busy(r.m);
+	l->struck = true;
+	seen.ckpt += meta__ckpt_running(m);
+	seen.collecting += meta__collect_busy(m);
+	if (!l->fold)
+		return;
+	seen.folding[l->copies - 2] += !meta__folder_idle(m);
+	seen.folds_hit[l->copies - 2] += m->zones->folds;
 }
 
-static bool work(uint32_t changes)
+static bool work(struct losses_life *l, uint32_t changes)
 {
-	for (uint32_t n = 0; n < changes && !is_down(); n++) {
-		if (!loss_change(&model))
-			return failed("answer");
-		struck();
-		if (rand_below(&rnd, 12) == 0)
-			rig_idle(&r);
+	for (uint32_t n = 0; n < changes && !losses_down(l); n++) {
+		aim(l, n + 4 >= changes);
+		if (!loss_change(&l->model))
+			return losses_failed(l, "answer");
+		struck(l);
+		if (rand_below(&l->rnd, 12) == 0)
+			rig_idle(&l->r);
+		if (l->fold && rand_below(&l->rnd, 20) == 0)
+			meta__ckpt_want(l->r.m);
 	}
 	return true;
+}
+
+static bool can_lose_the_second(const struct losses_life *l, uint32_t first)
+{
+	const struct rig *r = &l->r;
+
+	return !losses_down(l) && loss_stat(r, first).lost && !r->m->losing &&
+	       loss_serves(r, l->second) && !meta__drive_is_needed(r->m, l->second);
 }
 
 /* The other one fails as soon as the first loss is recorded; nothing depends on it if the log does
  * not. */
-static bool second_dies(void)
+static bool second_dies(struct losses_life *l)
 {
-	const uint32_t first = (uint32_t)__builtin_ctz(life.victims & ~(1u << life.second));
+	struct rig *r = &l->r;
+	const uint32_t first = (uint32_t)__builtin_ctz(l->victims & ~(1u << l->second));
 
-	for (uint32_t n = 0; n < 200 && !is_down() && (!stat_of(first).lost || r.m->losing); n++)
-		if (!loss_change(&model))
-			return failed("answer, before the second loss");
-	if (is_down() || !stat_of(first).lost || r.m->losing || !serves(life.second) ||
-	    meta__drive_is_needed(r.m, life.second)) {
-		life.victims &= ~(1u << life.second);
+	for (uint32_t n = 0;
+	     n < 200 && !losses_down(l) && (!loss_stat(r, first).lost || r->m->losing); n++)
+		if (!loss_change(&l->model))
+			return losses_failed(l, "answer, before the second loss");
+	if (!can_lose_the_second(l, first)) {
+		l->victims &= ~(1u << l->second);
 		return true;
 	}
-	r.dead |= 1u << life.second;
-	if (!meta_drive_failed(r.m, life.second))
-		return failed("a drive on which nothing depends was not lost");
-	if (rand_below(&rnd, 2))
-		r.cut_at = r.writes + 1 + rand_below(&rnd, 60);
+	r->dead |= 1u << l->second;
+	if (!meta_drive_failed(r->m, l->second))
+		return losses_failed(l, "a drive on which nothing depends was not lost");
+	if (rand_below(&l->rnd, 2))
+		r->cut_at = r->writes + 1 + rand_below(&l->rnd, 60);
 	seen.both++;
-	return work(1 + (uint32_t)rand_below(&rnd, 30));
+	return work(l, 1 + (uint32_t)rand_below(&l->rnd, 30));
 }
 
-static bool restart(void)
+static bool survive(struct losses_life *l)
 {
-	seen.cuts_converting += r.m->converts > 0;
-	if (!is_down() && rand_below(&rnd, 4) == 0)
-		(void)rig_stop(&r);
-	if (r.m && !r.cut && rand_below(&rnd, 4) == 0)
-		rig_kill(&r);
-	else if (r.m)
-		rig_power_cut(&r);
-	seen.after[life.after]++;
-	seen.cuts++;
-	what_comes_back();
-	return mount() && is_there("after a mount");
-}
-
-static bool survive(void)
-{
-	if (!r.cut && meta_health(r.m))
-		return failed("it takes no more changes");
-	if (life.errand == ADD && !is_down())
-		added();
-	if (!r.cut && !is_there("after the loss"))
+	if (!l->r.cut && meta_health(l->r.m))
+		return losses_failed(l, "it takes no more changes");
+	if (l->errand == ADD && !losses_down(l))
+		losses_added(l);
+	if (!l->r.cut && !losses_look(l, "after the loss"))
 		return false;
-	if (!is_down() && life.how != MISSING && rand_below(&rnd, 2)) {
-		if (life.how == READS_FAIL)
-			heal();
+	if (!losses_down(l) && l->how != MISSING && rand_below(&l->rnd, 2)) {
+		if (l->how == READS_FAIL)
+			loss_heal(&l->r);
 		return true;
 	}
-	return restart();
+	return losses_restart(l);
 }
 
-/* ---- whole again ------------------------------------------------------------------- */
-
-static void never_again(void)
+static bool loss(struct losses_life *l)
 {
-	rig_idle(&r);
-	for (uint32_t d = 0; d < meta_drives(r.m) && !r.cut; d++)
-		if (stat_of(d).lost && !r.m->losing)
-			r.never |= 1u << d; /* meta_pair.c (4) */
-}
-
-/* If that is over, or was cut off, nothing is done, or it is done again. */
-static void ask_for_three(void)
-{
-	const int err = r.m->copies < COPIES && !r.m->boot->adding ? meta_protect(r.m, COPIES) : 0;
-
-	life.refused = err == -ENOSPC;
-	ASSERT(!err || err == -ENOSPC || err == -ENODEV || err == -EPERM || err == -EROFS);
-}
-
-static bool cut_meanwhile(void)
-{
-	r.cut_at = r.writes + 1 + rand_below(&rnd, 100);
-	ask_for_three();
-	for (uint32_t n = 0; n < 10 && !r.cut; n++) {
-		if (!loss_change(&model))
-			return failed("answer, meanwhile");
-		rig_idle(&r);
-	}
-	seen.cuts_rebuilding += r.cut;
-	seen.cuts_converting += r.cut && r.m->converts;
-	rig_power_cut(&r);
-	r.never = 0;
-	return mount() && is_there("after a cut, meanwhile");
-}
-
-static void turn_until_settled(void)
-{
-	meta_rebuild_pace(r.m, UINT32_MAX, META_PACE_FREE);
-	for (uint32_t n = 0; n < TURNS_MAX && !is_settled() && meta_health(r.m) == 0; n++) {
-		ask_for_three();
-		rig_idle(&r);
-	}
-}
-
-static bool has_room(void)
-{
-	struct meta_statfs st = { 0 };
-	struct meta_op op = { .type = META_OP_STATFS, .statfs = &st };
-
-	return rig_run(&r, &op) == 0 && st.blocks_free > 600;
-}
-
-static bool make_room(void)
-{
-	seen.full++;
-	for (uint32_t i = LOSS_DIRS; i < LOSS_NAMES; i++)
-		if (!loss_remove(&model, i))
-			return failed("removal");
-	turn_until_settled();
-	return true;
-}
-
-static bool tell_settled(void)
-{
-	uint32_t lost = 0, gone = 0, draining = 0;
-
-	for (uint32_t d = 0; d < meta_drives(r.m); d++) {
-		lost += stat_of(d).lost;
-		gone += stat_of(d).gone;
-		draining += stat_of(d).draining;
-	}
-	(void)sim_wrong("%u serve, %u are lost, %u gone, %u draining; %u zones are too thin; %u "
-			"copies, converts from %u",
-			serving(), lost, gone, draining, too_thin(), r.m->copies, r.m->converts);
-	return failed("it does not become whole");
-}
-
-static bool settle(void)
-{
-	struct meta_check check = { 0 };
-
-	never_again();
-	for (uint32_t n = 0; n < CUTS_MAX && rand_below(&rnd, 3) == 0; n++)
-		if (!cut_meanwhile())
-			return false;
-	never_again();
-	turn_until_settled();
-	if (meta_health(r.m))
-		return failed("frozen");
-	if (!is_settled() && (life.refused || !has_room()) && !make_room())
-		return false;
-	if (!is_settled())
-		return tell_settled();
-	if (!is_there("when it is whole"))
-		return false;
-	seen.few += serving() < COPIES;
-	(void)sim_wrong(" ");
-	if (rig_check(&r, &check)) {
-		(void)sim_wrong("%s", check.first[0]);
-		return failed("check");
-	}
-	return true;
-}
-
-static bool loss(void)
-{
-	const bool began = is_converting();
+	struct rig *r = &l->r;
+	const bool began = losses_converting(l);
 
 	if (began)
-		ask_for_three();
+		losses_ask_for_three(l);
 	else
-		turn_until_settled();
-	for (uint64_t n = rand_below(&rnd, 1u << rand_below(&rnd, 11)); began && n > 0; n--)
-		(void)rig_step(&r);
-	choose();
-	if (!begin())
+		losses_turn_until_whole(l);
+	for (uint64_t n = rand_below(&l->rnd, 1u << rand_below(&l->rnd, 11)); began && n > 0; n--)
+		(void)rig_step(r);
+	choose(l);
+	if (!losses_begin(l))
 		return false;
-	arm();
-	if (!work(4 + (uint32_t)rand_below(&rnd, 100)) || (life.when == LATER && !second_dies()))
+	arm(l);
+	if (!work(l, 4 + (uint32_t)rand_below(&l->rnd, 100)) ||
+	    (l->when == LATER && !second_dies(l)))
 		return false;
 	seen.losses++;
-	seen.lost_converting += r.m->converts > 0;
-	seen.how[life.how]++;
-	seen.when[life.when]++;
-	if (!survive())
+	seen.lost_converting += r->m->converts > 0;
+	seen.how[l->how]++;
+	seen.when[l->when]++;
+	if (!survive(l))
 		return false;
-	r.cut_at = 0;
-	if (!work((uint32_t)rand_below(&rnd, 30)) || !settle())
+	r->cut_at = 0;
+	if (!work(l, (uint32_t)rand_below(&l->rnd, 30)) || !losses_settle(l))
 		return false;
-	seen.converted += began && !is_converting();
-	heal();
+	seen.converted += began && !losses_converting(l);
+	loss_heal(r);
 	return true;
 }
 
 /* ---- lives ------------------------------------------------------------------------- */
 
-/* Three drives serve at least, if there can be another one.  False: there cannot. */
-static bool grow(bool *good)
+/* As many drives serve at least as copies, or a fold, need, if there can be another one.  False:
+ * there cannot. */
+static bool grow(struct losses_life *l, bool *good)
 {
-	const bool few = serving() < COPIES;
+	const uint32_t least = l->copies + (l->fold > 0);
+	const bool few = loss_serving(&l->r) < least;
 
 	*good = true;
-	while (serving() < COPIES) {
-		if (life.spare == NOBODY && r.ndrives == RIG_DRIVES_MAX)
+	while (loss_serving(&l->r) < least) {
+		if (!losses_spare(l))
 			return false;
-		spare();
-		life.errand = ADD;
-		life.victims = 0;
-		*good = begin();
+		l->errand = ADD;
+		l->victims = 0;
+		*good = losses_begin(l);
 		if (!*good)
 			return false;
-		added();
+		losses_added(l);
 	}
 	if (few)
-		*good = settle();
+		*good = losses_settle(l);
 	seen.widened += few;
 	return *good;
 }
 
-static bool format(void)
+/* Returns with how many drives the store begins. */
+static uint32_t shape(struct losses_life *l)
 {
-	const uint32_t ndrives = rand_below(&rnd, 4) ? 5 + (uint32_t)rand_below(&rnd, 2) : 3;
-	const bool cache = rand_below(&rnd, 2);
+	const bool folds = l->seed % 4 > 1;
 
-	for (uint32_t d = 0; d < ndrives; d++)
-		life.size[d] = any_size();
-	rig_make_of(&r, life.seed, ndrives, life.size, 1u << rand_below(&rnd, 4), cache);
-	r.copied = true;
-	r.conf.copies = life.seed % 4 ? COPIES : COPIES - 1;
-	if (rand_below(&rnd, 4) == 0)
-		r.conf.spare_drives = rand_below(&rnd, 2) ? 1 : META_SPARE_AUTO;
-	r.cut_garbles = rand_below(&rnd, 2);
-	return rig_format(&r) == 0 ? true : failed("format");
+	l->copies = folds ? 2 + (rand_below(&l->rnd, 3) > 0) : 3;
+	l->fold = folds ? 2 + (uint32_t)rand_below(&l->rnd, 7) : 0;
+	l->drives_max = 6;
+	if (!folds)
+		return rand_below(&l->rnd, 4) ? 5 + (uint32_t)rand_below(&l->rnd, 2) : 3;
+	l->drives_max = min_u32(RIG_DRIVES_ROOM, l->fold + l->copies + 4);
+	return min_u32(12, l->fold + l->copies - 1 + (uint32_t)rand_below(&l->rnd, 3));
 }
 
-static bool lives(uint64_t seed)
+static bool format(struct losses_life *l)
+{
+	const uint32_t ndrives = shape(l);
+	const bool cache = rand_below(&l->rnd, 2);
+	struct rig *r = &l->r;
+
+	for (uint32_t d = 0; d < ndrives; d++)
+		l->size[d] = losses_any_size(l);
+	rig_make_of(r, l->seed, ndrives, l->size, 1u << rand_below(&l->rnd, 4), cache);
+	r->copied = true;
+	r->conf.copies = l->seed % 4 ? l->copies : l->copies - 1;
+	r->conf.fold = l->fold;
+	if (rand_below(&l->rnd, 4) == 0)
+		r->conf.spare_drives = rand_below(&l->rnd, 2) ? 1 : META_SPARE_AUTO;
+	r->cut_garbles = rand_below(&l->rnd, 2);
+	r->own_writes_only = true;
+	return rig_format(r) == 0 ? true : losses_failed(l, "format");
+}
+
+/* Stores of folds have files that stay: a fold is made of zones in which most blocks live. */
+static bool fill(struct losses_life *l)
+{
+	l->model.cold = l->fold > 0;
+	if (l->fold)
+		l->model.largest += l->r.ndrives;
+	return !l->fold || loss_fill(&l->model) ? true : losses_failed(l, "the first files");
+}
+
+static bool lives(struct losses_life *l, uint64_t seed)
 {
 	bool good = true;
 
-	memset(&life, 0, sizeof(life));
-	life.seed = seed;
-	life.spare = NOBODY;
-	rand_seed(&rnd, seed * 31 + 11);
+	memset(l, 0, sizeof(*l));
+	l->seen = &seen;
+	l->seed = seed;
+	l->spare = LOSSES_NOBODY;
+	rand_seed(&l->rnd, seed * 31 + 11);
 	sim_begins(seed);
-	say_where("an assertion");
-	loss_model_init(&model, &r, seed);
-	if (!format() || !work(20 + (uint32_t)rand_below(&rnd, 200)))
+	losses_say_where(l, "an assertion");
+	loss_model_init(&l->model, &l->r, seed);
+	if (!format(l) || !fill(l) || !work(l, 20 + (uint32_t)rand_below(&l->rnd, 200)))
 		return false;
-	for (life.step = 1; life.step <= LIFE_STEPS && grow(&good); life.step++)
-		if (!loss())
+	for (l->step = 1; l->step <= LIFE_STEPS && grow(l, &good); l->step++)
+		if (!loss(l))
 			return false;
-	rig_end(&r);
+	losses_forget_aged(l);
+	rig_end(&l->r);
 	seen.lives++;
-	seen.changes += model.done;
+	seen.changes += l->model.done;
 	return good;
-}
-
-static bool has_happened(void)
-{
-	for (uint32_t i = 0; i < HOWS; i++)
-		if (!seen.how[i])
-			return false;
-	for (uint32_t i = 0; i < WHENS; i++)
-		if (!seen.when[i])
-			return false;
-	for (uint32_t i = 0; i < AFTERS; i++)
-		if (!seen.after[i])
-			return false;
-	for (uint32_t i = 0; i < ERRANDS; i++)
-		if (!seen.errands[i])
-			return false;
-	return seen.both && seen.told && seen.few && seen.widened && seen.ckpt && seen.collecting &&
-	       seen.cuts_rebuilding && seen.converted && seen.lost_converting &&
-	       seen.cuts_converting;
 }
 
 int main(int argc, char **argv)
 {
 	const char *length = getenv("TEST_LENGTH");
-	const uint64_t many = length && strcmp(length, "proof") == 0 ? 100000 : 20000;
+	const uint64_t many = length && strcmp(length, "proof") == 0 ? 1000000 : 20000;
 	struct sim_args args = sim_args(argc, argv, "losses", 800, many);
 	const uint64_t begin_ns = clock_now_ns();
 
 	(void)signal(SIGABRT, on_abort);
 	for (uint64_t seed = args.seed; seen.losses < args.count; seed++)
-		if (!lives(seed))
+		if (!lives(&life, seed))
 			return 1;
-	printf("ok losses: %llu stores, %llu losses, %llu of two drives at once, %llu of one "
-	       "after the other; %llu mounts, %llu told what is missing; %llu cuts, %llu while "
-	       "it was rebuilt; %llu with too few drives, %llu widened; %llu full; "
-	       "%llu converted, with %llu losses and %llu cuts; "
-	       "%llu during checkpoints, %llu during collection; %llu changes; %.0f s\n",
-	       (unsigned long long)seen.lives, (unsigned long long)seen.losses,
-	       (unsigned long long)seen.when[AT_ONCE], (unsigned long long)seen.both,
-	       (unsigned long long)seen.mounts, (unsigned long long)seen.told,
-	       (unsigned long long)seen.cuts, (unsigned long long)seen.cuts_rebuilding,
-	       (unsigned long long)seen.few, (unsigned long long)seen.widened,
-	       (unsigned long long)seen.full, (unsigned long long)seen.converted,
-	       (unsigned long long)seen.lost_converting, (unsigned long long)seen.cuts_converting,
-	       (unsigned long long)seen.ckpt, (unsigned long long)seen.collecting,
-	       (unsigned long long)seen.changes, (double)(clock_now_ns() - begin_ns) / 1e9);
-	if (args.count >= 200 && !has_happened())
-		return failed("what this is about has not happened") ? 0 : 1;
+	losses_report(&seen, (double)(clock_now_ns() - begin_ns) / 1e9);
+	if (args.count >= 400 && !losses_happened(&seen))
+		return losses_failed(&life, "what this is about has not happened") ? 0 : 1;
 	return 0;
 }
