@@ -28,7 +28,7 @@ guest_tools   := $(patsubst test/guest/%.c,%,$(filter-out test/guest/preload_%,$
 # A file of test/sim/ with a main is a program; the others, and test/lib/, are for all tests.
 sim_tests     := $(patsubst test/sim/%.c,%,$(shell grep -lE '^int main' /dev/null $(wildcard test/sim/*.c)))
 test_lib_srcs := $(wildcard test/lib/*.c) $(filter-out $(sim_tests:%=test/sim/%.c),$(wildcard test/sim/*.c))
-sim_tests     := $(call first_ones,drive flip heal loss losses reuse rot sim wire,$(filter $(T)%,$(sim_tests)))
+sim_tests     := $(call first_ones,drive flip flip_folds heal loss losses reuse rot sim wire,$(filter $(T)%,$(sim_tests)))
 
 # Sources that one test needs beside the layers: NAME_srcs.
 test_base_seal_srcs := base/seal_malloc.c
