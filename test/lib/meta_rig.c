@@ -147,6 +147,10 @@ static void strike(struct rig *r)
 		return;
 	r->dead |= r->dying;
 	r->bad_writes |= r->failing;
+	if (r->passes_at && r->writes >= r->passes_at) {
+		r->bad_writes &= ~r->failing;
+		r->failing = 0;
+	}
 	if (!r->hanging)
 		return;
 	r->silent |= r->hanging;

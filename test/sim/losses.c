@@ -101,6 +101,7 @@ static void fail_at(struct losses_life *l, uint64_t at)
 	struct rig *r = &l->r;
 
 	r->dies_at = at;
+	r->passes_at = l->how == HICCUP ? at + 1 + rand_below(&l->rnd, 6) : 0;
 	if (l->how == MISSING || (l->when != LATER && rand_below(&l->rnd, 2)))
 		r->cut_at = at + rand_below(&l->rnd, rand_below(&l->rnd, 2) ? 4 : 150);
 }
@@ -114,7 +115,7 @@ static void arm(struct losses_life *l)
 		r->dying = first;
 	if (l->how == HANG)
 		r->hanging = first;
-	if (l->how == WRITES_FAIL)
+	if (l->how == WRITES_FAIL || l->how == HICCUP)
 		r->failing = first;
 	if (l->how == READS_FAIL)
 		r->bad_reads = first;

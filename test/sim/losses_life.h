@@ -10,8 +10,9 @@
 #define LOSSES_NOBODY META_DRIVES_MAX
 #define LOSSES_TURNS  300u /* until something must be over */
 
-/* HANG: they answer nothing until they are given up.  MISSING: they are removed with the power. */
-enum losses_how { DIE, HANG, WRITES_FAIL, READS_FAIL, MISSING, HOWS };
+/* HANG: they answer nothing until they are given up.  HICCUP: some writes fail, and later ones do
+ * not.  MISSING: they are removed with the power. */
+enum losses_how { DIE, HANG, HICCUP, WRITES_FAIL, READS_FAIL, MISSING, HOWS };
 enum losses_when { ONE, AT_ONCE, LATER, WHENS }; /* LATER: when the first loss is recorded */
 /* How a mount finds the drives.  STALE: with the content that they had when they failed; AGED: with
  * that of long before. */

@@ -6,7 +6,8 @@
 
 #include <stdio.h>
 
-static const char *const how_name[] = { "die", "hang", "writes fail", "reads fail", "are missing" };
+static const char *const how_name[] = { "die",         "hang",       "fail some writes",
+					"writes fail", "reads fail", "are missing" };
 static const char *const when_name[] = { "alone", "at once", "one after the other" };
 static const char *const after_name[] = { "away", "stale", "aged", "wiped", "still dead" };
 static const char *const errand_name[] = { "nothing", "drain", "add" };
