@@ -129,6 +129,11 @@ static bool make_room(struct losses_life *l)
 		if (!loss_remove(&l->model, i))
 			return losses_failed(l, "removal");
 	losses_turn_until_whole(l);
+	if (l->refused) { /* third copies, and what is kept for spare drives: as a person would */
+		l->r.conf.spare_drives = 0;
+		meta_rebuild_spare(l->r.m, 0);
+		losses_turn_until_whole(l);
+	}
 	return true;
 }
 
