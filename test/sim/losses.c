@@ -106,11 +106,12 @@ static void fail_at(struct losses_life *l, uint64_t at)
 		r->cut_at = at + rand_below(&l->rnd, rand_below(&l->rnd, 2) ? 4 : 150);
 }
 
-static void arm(struct losses_life *l)
+static void arm_drives(struct losses_life *l)
 {
 	struct rig *r = &l->r;
 	const uint32_t first = l->when == LATER ? l->victims & ~(1u << l->second) : l->victims;
 
+	r->dying = r->hanging = r->failing = r->bad_reads = 0;
 	if (l->how == DIE)
 		r->dying = first;
 	if (l->how == HANG)
@@ -119,6 +120,13 @@ static void arm(struct losses_life *l)
 		r->failing = first;
 	if (l->how == READS_FAIL)
 		r->bad_reads = first;
+}
+
+static void arm(struct losses_life *l)
+{
+	struct rig *r = &l->r;
+
+	arm_drives(l);
 	r->dies_at = UINT64_MAX;
 	if (l->aims)
 		meta__ckpt_want(r->m); /* what was closed before it can be folded then */
@@ -126,13 +134,38 @@ static void arm(struct losses_life *l)
 		fail_at(l, r->writes + 1 + rand_below(&l->rnd, rand_below(&l->rnd, 2) ? 30 : 200));
 }
 
-/* A fold is being made: it takes some ten writes. */
+/* Returns the drive of a parity that is being written, or LOSSES_NOBODY. */
+static uint32_t drive_of_parity(const struct losses_life *l)
+{
+	const struct meta__zones *z = l->r.m->zones;
+
+	for (uint32_t i = 0; i < z->geo.nzones; i++)
+		if (z->zone[i].kind == META__ZONE_PARITY && !z->zone[i].parity &&
+		    z->zone[i].state == ZONE_CLOSED)
+			return META_BADDR_DRIVE(meta__geo_zone_baddr(&z->geo, i));
+	return LOSSES_NOBODY;
+}
+
+/* A fold is being made: it takes some ten writes.  A lone drive of which some writes fail has its
+ * parity. */
 static void aim(struct losses_life *l, bool now)
 {
-	if (!l->aims || losses_down(l) || (!now && meta__folder_idle(l->r.m)))
+	const bool at_parity = l->how == HICCUP && l->when == ONE;
+	uint32_t parity;
+
+	if (!l->aims || losses_down(l))
+		return;
+	parity = drive_of_parity(l);
+	if (!now && (at_parity ? parity == LOSSES_NOBODY : meta__folder_idle(l->r.m)))
 		return;
 	l->aims = false;
-	fail_at(l, l->r.writes + 1 + rand_below(&l->rnd, 16));
+	fail_at(l, l->r.writes + 1 + rand_below(&l->rnd, at_parity ? 4 : 16));
+	if (!at_parity || parity == LOSSES_NOBODY)
+		return;
+	l->victims = 1u << parity;
+	losses_keep_aged(l);
+	arm_drives(l);
+	losses_say_where(l, "an assertion");
 }
 
 /* Counts, once, the background work in progress when drives fail. */
