@@ -147,15 +147,20 @@ static void strike(struct rig *r)
 		return;
 	r->dead |= r->dying;
 	r->bad_writes |= r->failing;
-	if (r->passes_at && r->writes >= r->passes_at) {
-		r->bad_writes &= ~r->failing;
-		r->failing = 0;
-	}
 	if (!r->hanging)
 		return;
 	r->silent |= r->hanging;
 	r->hanging = 0;
 	r->patience = RIG_PATIENCE;
+}
+
+/* A drive did not take a write; the last one that it does not take, perhaps. */
+static void refused_write(struct rig *r, uint32_t drive)
+{
+	if (!(r->failing >> drive & 1) || r->hiccups == 0 || --r->hiccups > 0)
+		return;
+	r->bad_writes &= ~r->failing;
+	r->failing = 0;
 }
 
 /* Drives that have answered nothing for so long are given up, with all that they were asked. */
@@ -190,6 +195,8 @@ static void complete(struct rig *r, struct meta_io *io)
 	case META_IO_WRITE:
 		if ((r->fail_at && r->writes >= r->fail_at) || r->bad_writes >> io->drive & 1)
 			io->status = -EIO;
+		if (r->bad_writes >> io->drive & 1)
+			refused_write(r, io->drive);
 		if (write_is_bad(r, io)) {
 			io->status = -EIO;
 			write_lost(r, io);
@@ -524,6 +531,7 @@ static void block_write(struct rig *r, uint64_t baddr, void *block)
 		return; /* the power fails first */
 	if (r->copied && (r->dead | r->bad_writes) >> io.drive & 1) {
 		write_lost(r, &io);
+		refused_write(r, io.drive);
 		r->data_failed |= !meta_drive_failed(r->m, io.drive);
 	} else {
 		write_complete(r, &io);

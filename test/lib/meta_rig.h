@@ -55,7 +55,7 @@ struct rig {
 	uint32_t silent;      /* ... that answer nothing now, and are dead after  */
 	uint32_t patience;    /* ... so many steps,                               */
 	uint64_t dies_at;     /* 0: none                                        */
-	uint64_t passes_at;   /* from here on `failing` ones take writes again; 0: never */
+	uint32_t hiccups;     /* `failing` ones take writes again after so many; 0: never */
 	uint32_t bad_writes;  /* ... that take no writes, */
 	uint32_t bad_flushes; /* ... that do not flush, */
 	uint32_t bad_reads;   /* ... of which nothing is read                          */

@@ -42,7 +42,8 @@ void loss_heal(struct rig *r)
 {
 	r->dead = r->dying = r->failing = r->bad_writes = r->bad_reads = r->never = 0;
 	r->hanging = r->silent = 0;
-	r->dies_at = r->passes_at = 0;
+	r->hiccups = 0;
+	r->dies_at = 0;
 }
 
 void loss_wreck(struct rig *r, struct rand_state *rnd, uint32_t drive, uint64_t bytes)

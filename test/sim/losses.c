@@ -85,7 +85,9 @@ static void choose(struct losses_life *l)
 		l->when = ONE;
 	if (l->when == LATER && (l->how == MISSING || l->errand != NOTHING || losses_converting(l)))
 		l->when = ONE; /* a mount misses one at most while it converts */
-	l->aims = l->fold && rand_below(&l->rnd, 2);
+	l->aims = l->fold && (l->how == HICCUP || rand_below(&l->rnd, 2));
+	if (l->aims && l->how == HICCUP)
+		l->when = ONE; /* the drive of a parity: aim() */
 	l->victims = 1u << loss_any_serving(r, &l->rnd, 0);
 	if (l->when != ONE) {
 		l->second = loss_any_serving(r, &l->rnd, l->victims);
@@ -101,7 +103,7 @@ static void fail_at(struct losses_life *l, uint64_t at)
 	struct rig *r = &l->r;
 
 	r->dies_at = at;
-	r->passes_at = l->how == HICCUP ? at + 1 + rand_below(&l->rnd, 6) : 0;
+	r->hiccups = l->how == HICCUP ? 1 + (uint32_t)rand_below(&l->rnd, 2) : 0;
 	if (l->how == MISSING || (l->when != LATER && rand_below(&l->rnd, 2)))
 		r->cut_at = at + rand_below(&l->rnd, rand_below(&l->rnd, 2) ? 4 : 150);
 }
@@ -159,13 +161,15 @@ static void aim(struct losses_life *l, bool now)
 	if (!now && (at_parity ? parity == LOSSES_NOBODY : meta__folder_idle(l->r.m)))
 		return;
 	l->aims = false;
-	fail_at(l, l->r.writes + 1 + rand_below(&l->rnd, at_parity ? 4 : 16));
+	fail_at(l, l->r.writes + (at_parity ? 0 : 1 + rand_below(&l->rnd, 16)));
 	if (!at_parity || parity == LOSSES_NOBODY)
 		return;
 	l->victims = 1u << parity;
 	losses_keep_aged(l);
 	arm_drives(l);
 	losses_say_where(l, "an assertion");
+	for (uint32_t n = 0; n < 40; n++)
+		(void)rig_step(&l->r); /* before any file is written */
 }
 
 /* Counts, once, the background work in progress when drives fail. */
