@@ -112,6 +112,8 @@ bool meta__super_grew(const struct meta__super *s);
 /* Does this set count, and not the other one: it is newer, or of the same number and the other's
  * drive is lost in it (meta_drives.c (10))? */
 bool meta__super_counts(const struct meta__super *s, const struct meta__super *other);
+/* Gives a set its number, and the fields that the first set only implies. */
+void meta__super_number(struct meta__super *s, uint64_t set);
 /* boot->super says that the store converts. */
 void meta__protect_begun(struct meta *m);
 /* Writes a third copy of the roots, and then boot->next, which says that the store converts to

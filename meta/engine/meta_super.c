@@ -45,6 +45,16 @@ uint32_t meta__super_sure(const struct meta__super *s)
 	return s->converts ? s->converts : s->copies;
 }
 
+void meta__super_number(struct meta__super *s, uint64_t set)
+{
+	struct meta__geo geo;
+
+	ASSERT(set > s->set); /* meta_drives.c (7) */
+	meta__geo_of(&geo, s);
+	memcpy(s->root_at, geo.root_area, sizeof(s->root_at)); /* meta_drives.c (5) */
+	s->set = set;
+}
+
 bool meta__super_counts(const struct meta__super *s, const struct meta__super *other)
 {
 	return s->set > other->set ||

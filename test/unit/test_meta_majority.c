@@ -186,3 +186,30 @@ Test(meta_majority, set_of_a_drive_that_is_lost_does_not_count)
 		rig_end(&r);
 	}
 }
+
+/* A drive is lost, goes on alone because the operator says so, and then the other one is there again:
+ * each may have what nobody else has. */
+Test(meta_majority, drives_that_each_say_that_the_other_is_lost_are_refused)
+{
+	store(1, 2, true);
+	put_some(40);
+	rig_idle(&r);
+	lose_drive(1);
+	rig_power_cut(&r);
+	r.dead = 0;
+	r.conf.drive[0].nblocks = 0;
+	r.conf.drive[0].missing = true;
+	cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
+	cr_assert_eq(put(1), 0);
+	rig_power_cut(&r);
+	r.conf.drive[0].nblocks = DRIVE_BYTES / 4096;
+	r.conf.drive[0].missing = false;
+	cr_assert_eq(rig_mount(&r), -EUCLEAN);
+	cr_assert(strstr(meta_error(r.m), "drives 0 and 1 each say that the other is lost"), "%s",
+		  meta_error(r.m));
+	rig_power_cut(&r);
+	r.conf.drive[1].nblocks = 0; /* and so it says which one goes on */
+	r.conf.drive[1].missing = true;
+	cr_assert_eq(rig_mount(&r), 0, "%s", meta_error(r.m));
+	rig_end(&r);
+}
