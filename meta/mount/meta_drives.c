@@ -49,8 +49,8 @@
  *      counts.  The lost drive was alone with the begin of a change; a mount without it went on
  *      under the same number, and the drive has missed all since
  *      [test_meta_majority:set_of_a_drive_that_is_lost_does_not_count].
- * (11) If each of them says that the drive of the other is lost, the store has gone on twice, and the
- *      mount is refused: the operator says which of the two is to be missing
+ * (11) If each of them says that the drive of the other is lost, the store has gone on twice, and
+ *      the mount is refused: the operator says which of the two is to be missing
  *      [test_meta_majority:drives_that_each_say_that_the_other_is_lost_are_refused].
  */
 #include "meta/engine/meta_domain.h"

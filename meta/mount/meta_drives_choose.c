@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 /*
- * A mount chooses the set of drives that the store has, from the superblocks of those that are there.
+ * A mount chooses the set of drives of the store, from the superblocks of those that are there.
  * The rules have the numbers of meta_drives.c.
  *
  *   a superblock of each drive --> the newest set --> ... without the drives that are missing, or
@@ -81,7 +81,7 @@ static void be_careful(struct meta *m, uint32_t drive, const struct meta__super 
 		"blocks may have %s until the store has converted",
 		drive, s->copies, s->converts ? ", converting," : "", top->copies,
 		top->converts ? ", converting" : "", sure > 1 ? "two copies" : "one copy");
-	ASSERT(sure > 0 && sure <= META__ROOT_COPIES); /* (8) */
+	ASSERT(sure > 0 && sure <= META__ROOT_COPIES); /* meta_drives.c (8) */
 	top->copies = max_u32(max_u32(s->copies, top->copies), 2);
 	top->converts = sure < top->copies ? sure : 0;
 }

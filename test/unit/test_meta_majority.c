@@ -187,8 +187,8 @@ Test(meta_majority, set_of_a_drive_that_is_lost_does_not_count)
 	}
 }
 
-/* A drive is lost, goes on alone because the operator says so, and then the other one is there again:
- * each may have what nobody else has. */
+/* A drive is lost, goes on alone because the operator says so, and then the other one is there
+ * again: each may have what nobody else has. */
 Test(meta_majority, drives_that_each_say_that_the_other_is_lost_are_refused)
 {
 	store(1, 2, true);
