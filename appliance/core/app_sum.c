@@ -41,8 +41,8 @@ struct app_sum {
 	uint32_t step;
 	bool lost; /* a drive may still write there */
 	uint64_t iova;
-	uint32_t terms;      /* of a sum; 0: there is none */
-	uint32_t count, out; /* parts: as many, or the block's own place */
+	uint32_t terms;      /* the number of them that a sum needs; 0: no sum can be made */
+	uint32_t count, out; /* parts: `terms`, or 1 for the block's own place */
 	uint32_t at, n;      /* blocks of `of` */
 	uint32_t whole;      /* (3) before this one, a piece is a block */
 	uint32_t since;      /* the block at which `missed` began */

@@ -88,7 +88,7 @@ uint64_t losses_any_size(struct losses_life *l);
 bool losses_spare(struct losses_life *l);
 /* Begins what the life has as its errand. */
 bool losses_begin(struct losses_life *l);
-/* That is over, and the drive is there, or as if it had never been. */
+/* Waits until the drive is added, or its adding has failed. */
 void losses_added(struct losses_life *l);
 
 /* ---- losses_whole.c ------------------------------------------------------------------- */
