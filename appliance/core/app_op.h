@@ -421,7 +421,7 @@ struct app_core {
 	struct app_staging staging;
 	uint64_t table_bytes; /* of staging, in tables; at most a quarter */
 	uint64_t small_bytes; /* ... in small pieces: app_memory.c        */
-	uint64_t spread;      /* of the next allocation: over the drives  */
+	uint64_t spread;      /* meta_data_alloc()'s: allocations so far  */
 
 	struct app_op *ops;
 	struct app_op **op_free; /* a stack */
@@ -521,13 +521,13 @@ uint32_t app_owner(const struct app_op *op);
  * stepped when it is over.  Either way op->seen_seq includes what it has seen: app_op_saw(). */
 must_check bool app_op_meta(struct app_op *op, enum meta_op_type type);
 void app_op_saw(struct app_op *op);
-/* The blocks that op->meta has planned to read may be reused. */
-void app_read_end(struct app_op *op);
+void app_read_end(struct app_op *op); /* the blocks that it planned to read may be reused */
 /* Returns true if `seq` is durable, so that a reply may be sent; else op runs again when it is. */
 bool app_is_durable(const struct app_core *core, uint64_t seq);
 void app_wait_durable(struct app_op *op);
 /* Blocks for op->nblocks, into op->runs.  0; -EAGAIN: it waits; -ENOSPC ... */
 must_check int app_blocks_take(struct app_op *op);
+must_check int app_blocks_here(struct app_core *core, struct app_op *op);
 /* Those from runs[from] on will not be used. */
 void app_blocks_give(struct app_op *op, uint32_t from);
 /* It waits for its file, or for blocks, and need not any more. */

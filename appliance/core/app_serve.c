@@ -48,9 +48,7 @@ void app_serve_calls(struct app_core *core, struct app_op **op, uint32_t count)
 static bool take_blocks(struct app_core *core, struct app_op *op)
 {
 	ASSERT(op->nblocks > 0);
-	op->blocks_status = meta_data_alloc(core->meta, core->spread++, op->nblocks, op->runs,
-					    APP_RUNS_MAX, &op->nruns);
-	ASSERT(op->nruns <= APP_RUNS_MAX);
+	op->blocks_status = app_blocks_here(core, op);
 	return op->blocks_status != -EAGAIN;
 }
 

@@ -256,6 +256,21 @@ void app_wait_durable(struct app_op *op)
 
 /* ---- blocks, files ------------------------------------------------------------------ */
 
+/* The same on the core that has the store, for an operation of any core; -EAGAIN: ask again soon.
+ * An operation that is refused for a moment keeps its drive.  If it got the next one, drives that
+ * open zones fastest would have all data. */
+int app_blocks_here(struct app_core *core, struct app_op *op)
+{
+	int err;
+
+	ASSERT(op->nblocks > 0);
+	err = meta_data_alloc(core->meta, core->spread, op->nblocks, op->runs, APP_RUNS_MAX,
+			      &op->nruns);
+	ASSERT(op->nruns <= APP_RUNS_MAX);
+	core->spread += err != -EAGAIN;
+	return err;
+}
+
 int app_blocks_take(struct app_op *op)
 {
 	struct app_core *core = op->core;
@@ -270,8 +285,7 @@ int app_blocks_take(struct app_op *op)
 		ask(op, APP_SAY_BLOCKS);
 		return -EAGAIN;
 	}
-	err = meta_data_alloc(core->meta, core->spread++, op->nblocks, op->runs, APP_RUNS_MAX,
-			      &op->nruns);
+	err = app_blocks_here(core, op);
 	app_turn_starve(op, err == -EAGAIN);
 	if (err == -EAGAIN)
 		app_op_wait(op, APP_ON_BLOCKS, &core->block_waiters);
