@@ -473,49 +473,26 @@ struct meta_statfs {
 struct meta_op {
 	enum meta_op_type type;
 	uint32_t flags;
-	const struct meta_who
-		*who; /* as long as the operation is the store's; NULL: may everything */
+	const struct meta_who *who; /* while the store has the operation; NULL: may everything */
 	struct meta_target target;
-	struct meta_target other;
 	uint64_t offset;
 	uint64_t length;
-	uint64_t size;
-	int64_t wall_ns;   /* now: ctime, mtime of parents */
-	int64_t ctime_ns;  /* READ: not 0: -ESTALE if the file has another */
-	uint32_t set_mask; /* SETATTR, PUT, PUT_COMMIT, MKDIR, SYMLINK: which of `set` to take */
-	struct meta_attr set;
+	int64_t ctime_ns; /* READ: not 0: -ESTALE if the file has another */
 	struct meta_run *runs;
 	uint32_t *crcs;
 	uint32_t runs_max;   /* READ */
 	uint32_t blocks_max; /* READ */
 	uint32_t nruns;
 	uint32_t nblocks;
-	/* PUT, WRITE, TRUNCATE, PUNCH: drives, by bits, that did not take their copies of `runs`:
-	 * the store goes on without them, or the operation ends with -EIO. */
-	uint64_t drives_failed;
 	void *inline_buf;
 	uint32_t inline_len;
-	uint32_t inline_at;        /* READ: which of the blocks it is         */
-	uint64_t tail_offset;      /* READ: of the tail's block, META_NO_TAIL */
-	struct meta_cookie cookie; /* LIST: from; updated                    */
-	void *list_out;            /* 8-aligned; meta_dirents are packed     */
-	uint32_t list_max_bytes;
-	uint32_t list_max_entries;
-	uint32_t list_used_bytes;
-	uint32_t list_count;
-	bool list_end;     /* no entries after the returned ones */
-	bool seek_more;    /* SEEK: to be asked again */
-	const char *xattr; /* XATTR_*: its name */
-	uint32_t xattr_len;
-	struct meta_statfs *statfs;
-	struct meta_totals *totals;
-	struct meta_receipt_id receipt; /* changes, RECALL */
+	uint32_t inline_at;   /* READ: which of the blocks it is         */
+	uint64_t tail_offset; /* READ: of the tail's block, META_NO_TAIL */
 
-	int status;            /* result                                              */
-	struct meta_attr attr; /* result                                              */
-	uint64_t data_drives;  /* that hold data of its record which no flush had covered     */
-	uint64_t seen_seq;     /* highest log sequence the plan saw, or its own record */
-	void *owner;           /* the caller's                                        */
+	int status;           /* result                                              */
+	uint64_t data_drives; /* that hold data of its record which no flush had covered     */
+	uint64_t seen_seq;    /* highest log sequence the plan saw, or its own record */
+	void *owner;          /* the caller's                                        */
 
 	/* private: */
 	struct list link;
@@ -525,12 +502,35 @@ struct meta_op {
 	uint32_t unseen;         /* a reader's: the shard that it may not look at, if that was it */
 	uint32_t into;           /* ... that it would change, if it is known which */
 	uint32_t reader;         /* ... 1 + its number; 0: the store's thread's    */
-	bool again;              /* ... it may do it itself now                    */
+	bool again, pinned;      /* ... it may do it itself now; it has pinned epoch */
 	struct meta__made *made; /* its changes */
-	bool pinned;             /* ... by a reader */
 	uint64_t epoch;          /* a read's: see meta_zone.c     */
 	union meta_op_keeps keeps;
+
+	struct meta_attr attr; /* result; from here on READ and STAT look at nothing */
+	struct meta_target other;
+	uint64_t size;
+	int64_t wall_ns;   /* now: ctime, mtime of parents */
+	uint32_t set_mask; /* SETATTR, PUT, PUT_COMMIT, MKDIR, SYMLINK: which of `set` to take */
+	struct meta_attr set;
+	/* PUT, WRITE, TRUNCATE, PUNCH: drives, by bits, that did not take their copies of `runs`:
+	 * the store goes on without them, or the operation ends with -EIO. */
+	uint64_t drives_failed;
+	struct meta_cookie cookie; /* LIST: from; updated                    */
+	void *list_out;            /* 8-aligned; meta_dirents are packed     */
+	uint32_t list_max_bytes;
+	uint32_t list_max_entries;
+	uint32_t list_used_bytes;
+	uint32_t list_count;
+	bool list_end, seek_more; /* no entries after the returned ones; SEEK: to be asked again */
+	const char *xattr;        /* XATTR_*: its name */
+	uint32_t xattr_len;
+	struct meta_statfs *statfs;
+	struct meta_totals *totals;
+	struct meta_receipt_id receipt; /* changes, RECALL */
 };
+
+#define META_OP_READ_BYTES offsetof(struct meta_op, keeps) /* to be cleared for a READ or STAT */
 
 /**
  * meta_op_start - run an operation

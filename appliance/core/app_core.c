@@ -35,6 +35,25 @@ enum { EVENTS_MAX = 256, STEPS_MAX = 256, IOS_MAX = 128 };
 
 /* ---- operations ------------------------------------------------------------------- */
 
+/* Clears all fields that are not written before they are read.  Most operations are reads, and the
+ * processor's cache holds few whole operations, so what a read has no use for is left alone. */
+static void clear(struct app_op *op, enum app_op_kind kind)
+{
+	const size_t all = offsetof(struct app_op, name);
+	const size_t of_read = offsetof(struct app_op, meta) + META_OP_READ_BYTES;
+
+	ASSERT(kind < APP_OP_KINDS);
+	if (likely(kind == APP_OP_READ)) {
+		memset(op, 0, of_read);
+#ifdef WK_DEBUG
+		memset((char *)op + of_read, 0xa5, all - of_read); /* whoever uses it shows */
+#endif
+		return;
+	}
+	memset(op, 0, all);
+	list_init(&op->store_link);
+}
+
 struct app_op *app_op_take(struct app_core *core, enum app_op_kind kind, struct fab_req *req)
 {
 	struct app_op *op;
@@ -43,11 +62,9 @@ struct app_op *app_op_take(struct app_core *core, enum app_op_kind kind, struct 
 		return NULL;
 	op = core->op_free[--core->op_free_count];
 	DASSERT(core->op_free_count < core->cfg.ops_max);
-	/* Clears all fields that are not written before they are read. */
-	memset(op, 0, offsetof(struct app_op, pull));
+	clear(op, kind);
 	list_init(&op->link);
 	list_init(&op->file_link);
-	list_init(&op->store_link);
 	op->core = core;
 	op->kind = kind;
 	op->req = req;

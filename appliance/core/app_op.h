@@ -216,47 +216,57 @@ struct app_op {
 	enum app_op_kind kind;
 	uint32_t at; /* the kind's stage */
 	enum app_on on;
+	/* All that the end of an I/O looks at is in these 64 bytes. */
 	uint32_t ios_out;
 	uint32_t io_count; /* of io[]; those up to io_next are with the drives, or have ended */
 	uint32_t io_next;
 	uint32_t io_out_bytes;
+	int io_status;          /* the first that was not 0 */
+	bool quiet, watched;    /* no failure is told: a probe; it is on core->hedges.ops since: */
+	uint8_t copy_due;       /* write: the copies that are written next; 0: none */
+	bool one_copy;          /* its I/Os are for the places that they name, and no other copy */
+	uint64_t drives_failed; /* ... drives that did not take their copies, by bits */
+	uint64_t io_iova, io_buf_iova; /* ... where its runs begin, and where they read to, */
+	char *io_buf;                  /* ... as this CPU sees it */
+
 	uint32_t pulls_out;
 	uint32_t asks_out; /* of the store's core, when that is another: app_store.c */
-	int io_status;     /* the first that was not 0 */
 	int pull_status;
-	int cancel;        /* status if the client cancelled it */
-	bool gave_up;      /* ... and waited for its turn only */
-	bool stalled;      /* counted in session->stalled */
-	bool starved;      /* ... and in session->starved */
-	bool its_turn;     /* it may continue with the next piece */
-	bool woken;        /* from staging_waiters: it is its turn */
-	bool roused;       /* from session->stalled_ops: the same  */
-	bool reads;        /* counted in session->reads            */
-	bool locked;       /* it holds its blocks of the file */
+	int cancel;            /* status if the client cancelled it */
+	bool gave_up;          /* ... and waited for its turn only */
+	bool stalled, starved; /* counted in session->stalled, and in session->starved */
+	bool its_turn;         /* it may continue with the next piece */
+	bool woken;            /* from staging_waiters: it is its turn */
+	bool roused;           /* from session->stalled_ops: the same  */
+	bool reads;            /* counted in session->reads            */
+	bool locked;           /* it holds its blocks of the file */
 	bool safe;         /* its blocks were written durably: the log needs no flush for them */
 	bool ending;       /* status is set: app_op_end() */
 	bool saw_made;     /* it waits for what its core has made to be durable */
 	bool leaving;      /* answered; it comes back from the store's core to be freed */
 	bool blocks_known; /* blocks_status is what app_blocks_take() is to say */
+	bool looking, rooting; /* for the directory of name[names_done]; of the session's key */
+	bool doubt;            /* read: its client has found a mismatch: compared here */
+	bool its_chunk;        /* ... it has had its turn for this piece               */
+	bool merging;          /* write: an old block is being read                    */
+	bool file_held;        /* the store's core's, as file_link                     */
+	uint8_t mends;         /* rounds of reading other copies of blocks that were wrong */
+	uint8_t doubts;        /* what sums of this round leave out: app_sum_can() */
 	int blocks_status;
 	int status;
-	uint64_t seen_seq; /* highest log sequence of all its calls of the store */
-	uint64_t shut_ns;  /* since when it waits for a shard to be opened       */
-
-	struct fab_name name[2]; /* to be made targets of the store: app_target.c */
 	uint32_t names;
 	uint32_t names_done;
-	bool looking;  /* for the directory of name[names_done] */
-	uint64_t root; /* directory that its names are confined to */
-	bool rooting;  /* for the directory that the session is confined to */
+	uint32_t tries;    /* open, read */
+	uint64_t seen_seq; /* highest log sequence of all its calls of the store */
+	uint64_t root;     /* directory that its names are confined to */
 	enum app_recall recall;
-	struct meta_receipt_id receipt; /* which of its client's changes it is; client 0: of none */
-	struct meta_target target[2];
-
-	struct meta_op meta;
-	enum meta_op_type call; /* APP_OP_NAME: which one of the store's */
-	int begin_status;       /* the request cannot be               */
-	uint32_t tries;         /* open                                */
+	enum app_store_on store_on; /* the store's core's, too */
+	struct list file_link;      /* of the store's core's file[bucket]: holds or waits */
+	uint64_t shut_ns;           /* since when it waits for a shard to be opened       */
+	uint32_t give_from;         /* of runs[]: to be given back when it leaves */
+	uint32_t give_count;
+	struct app_hidden *hidden;
+	struct app_hold *hold; /* that it is to get, or to let go               */
 
 	/* Bytes. */
 	uint64_t offset_bytes;  /* in the file                                          */
@@ -266,53 +276,43 @@ struct app_op {
 	uint32_t asked_bytes;   /* counted in session->asked_bytes                     */
 	uint64_t file_size;
 	uint32_t window_at; /* read: where its first block lands; put, write: payload */
-	uint32_t sums_at;   /* put, write: in the window                            */
-	uint32_t flags;     /* the request's                                        */
 	uint32_t first_sum; /* read: in the batch's or its own table                */
 	uint32_t nblocks;   /* read: reserved in the window; put, write: to be written */
 	uint32_t nblocks_done;
 	uint32_t chunk_from;      /* read: the plan's first block, of its nblocks       */
 	uint32_t nblocks_landing; /* ... that are being read                            */
 	uint32_t redone;          /* ... how often the plan had changed                 */
-	bool its_chunk;           /* ... it has had its turn for this one               */
 	uint32_t nblocks_placed;  /* read of a batch: there is room for, at window_at   */
 	struct app_part *part;    /* read over TCP: the part that it lands in             */
 	char *buf;                /* of staging                                           */
 	uint32_t *sums;           /* read of more than FAB_SUMS_INLINE blocks: of staging  */
-	uint32_t sums_bytes;
-	char *landing; /* read: of the piece that is being read                 */
-	uint32_t edge; /* write: 0 the first block, 1 the last                 */
-	uint32_t nruns;
-	uint32_t run_from;    /* write: of runs[], not yet given to the store         */
-	uint32_t edge_sum;    /* ... and its checksum as the store knows it           */
-	uint64_t tail_offset; /* write: of the block whose bytes the index has, as it was */
-	uint32_t tail_len;    /* write: bytes of the last block that go to the index      */
-	bool merging;         /* write: an old block is being read                        */
-	uint8_t copy_due;     /* write: the copies that are written next; 0: none */
-	bool doubt;           /* read: its client has found a mismatch: compared here */
-	uint8_t mends;        /* rounds of reading other copies of blocks that were wrong */
-	uint8_t doubts;       /* what sums of this round leave out: app_sum_can() */
+	char *landing;            /* read: of the piece that is being read */
 	uint64_t landing_iova;
-	bool one_copy;          /* its I/Os are for the places that they name, and no other copy */
-	uint64_t drives_failed; /* ... drives that did not take their copies, by bits */
-	uint64_t io_iova, io_buf_iova; /* ... where its runs begin, and where they read to, */
-	char *io_buf;                  /* ... as this CPU sees it */
-	bool quiet, watched; /* no failure is told: a probe; it is on core->hedges.ops since: */
+	uint32_t sums_bytes;
+	uint32_t nruns;
 	uint64_t watched_ns;
 	struct list watch_link;
-	struct app_hidden *hidden;
-	struct app_hold *hold;      /* that it is to get, or to let go               */
-	struct list file_link;      /* of the store's core's file[bucket]: holds or waits */
-	struct list store_link;     /* of the store's core's block_askers */
-	enum app_store_on store_on; /* the store's core's, too */
+	struct meta_op meta; /* its first part only: META_OP_READ_BYTES */
+
+	/* From here on nothing of a read: not cleared for one (app_op_take()). */
+	enum meta_op_type call;         /* APP_OP_NAME: which one of the store's */
+	int begin_status;               /* the request cannot be               */
+	struct meta_receipt_id receipt; /* which of its client's changes it is; client 0: of none */
+	uint32_t sums_at;               /* put, write: in the window                            */
+	uint32_t flags;                 /* the request's                                        */
+	uint32_t edge;                  /* write: 0 the first block, 1 the last                 */
+	uint32_t run_from;              /* write: of runs[], not yet given to the store         */
+	uint32_t edge_sum;              /* ... and its checksum as the store knows it           */
+	uint32_t tail_len;      /* write: bytes of the last block that go to the index      */
+	uint64_t tail_offset;   /* write: of the block whose bytes the index has, as it was */
+	struct list store_link; /* of the store's core's block_askers */
 	uint64_t file_hash;
 	uint64_t file_from, file_end; /* blocks of the file that it changes: app_file.c */
-	bool file_held;               /* the store's core's, as file_link */
-	uint32_t give_from;           /* of runs[]: to be given back when it leaves */
-	uint32_t give_count;
 	struct meta_handle handle;
 
-	/* Written before they are read: not cleared (app_op_take()). */
+	/* Written before they are read: not cleared. */
+	struct fab_name name[2]; /* to be made targets of the store: app_target.c */
+	struct meta_target target[2];
 	struct fab_piece pull[2];
 	uint32_t few_sums[FAB_SUMS_INLINE];
 	struct app_io io[APP_RUNS_MAX + APP_SLICES_MAX];

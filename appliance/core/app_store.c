@@ -189,19 +189,24 @@ uint64_t app_store_deadline(const struct app_core *core)
 	return list_entry(core->shut.next, struct app_op, link)->shut_ns + SHUT_NS;
 }
 
+static void for_change(struct app_op *op)
+{
+	ASSERT(op->kind != APP_OP_READ);
+	op->meta.wall_ns = op->core->wall_ns;
+	op->meta.drives_failed = op->drives_failed;
+	op->meta.receipt = op->receipt;
+}
+
 bool app_op_meta(struct app_op *op, enum meta_op_type type)
 {
 	DASSERT(op->asks_out == 0 && op->ios_out == 0 && op->pulls_out == 0);
 	op->meta.type = type;
-	op->meta.wall_ns = op->core->wall_ns;
 	op->meta.owner = op;
-	op->meta.receipt.client = 0;
-	op->meta.drives_failed = op->drives_failed;
+	if (type >= META_OP_PUT)
+		for_change(op);
 	/* The way to its root was the administrator's. */
 	op->meta.who =
 		op->session && op->session->who.gids && !op->rooting ? &op->session->who : NULL;
-	if (op->receipt.client && (type >= META_OP_PUT))
-		op->meta.receipt = op->receipt;
 	if (unlikely(!op->core->meta))
 		return try_or_ask(op);
 	op->meta.reader = 0;

@@ -212,7 +212,7 @@ static int plan_whole(struct meta *m, struct meta_op *op)
 	rc = plan(m, op);
 	if (rc == 0 && m->ops->nowed)
 		rc = meta__owed_settle(m);
-	if (rc == 0 && op->receipt.client && is_change(op))
+	if (rc == 0 && is_change(op) && op->receipt.client)
 		rc = meta__receipt_want(m, op);
 	return rc;
 }

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { DRIVES = 4, FILES = 480, AT_ONCE = SIM_CALLS_MAX, FILE_BLOCKS = 6 };
+enum { DRIVES = 4, FILES = 200, AT_ONCE = SIM_CALLS_MAX, FILE_BLOCKS = 6 };
 
 static struct sim_world w;
 static struct fab_put_item item[AT_ONCE];
@@ -41,7 +41,7 @@ static void put(uint32_t file)
 					  .size_bytes = bytes,
 					  .sums_at = bytes };
 	c->call.type = FAB_PUT;
-	c->call.region = w.region[0];
+	c->call.region = w.region[c->lane];
 	c->call.window_offset = (uint64_t)at * SIM_WINDOW;
 	c->call.window_bytes = SIM_WINDOW;
 	c->call.args.batch.count = 1;
