@@ -152,12 +152,13 @@ void app_quota_wake(struct app_session *s)
 }
 
 /* Each I/O that ends comes here, too: so nobody is forgotten while the drives have enough. */
-void app_quota_wake_tight(struct app_core *core)
+void app_quota_wake_short(struct app_core *core)
 {
 	struct list *node;
 	struct app_session *s;
 
-	if (likely(list_empty(&core->tight)) || drives_are_full(core))
+	ASSERT(!list_empty(&core->tight));
+	if (drives_are_full(core))
 		return;
 	node = list_pop_front(&core->tight);
 	s = list_entry(node, struct app_session, tight_link);
@@ -208,29 +209,6 @@ void app_quota_end(const struct app_core *core, struct app_session *s, uint64_t 
 }
 
 /* ---- requests of a session (9) -------------------------------------------------------------- */
-
-void app_quota_read_begin(struct app_op *op)
-{
-	struct app_session *s = op->session;
-
-	ASSERT(s && !op->reads);
-	op->asked_bytes = op->charged_bytes;
-	op->reads = true;
-	s->reads++;
-	s->asked_bytes += op->asked_bytes;
-}
-
-void app_quota_read_end(struct app_op *op)
-{
-	struct app_session *s = op->session;
-
-	ASSERT(op->reads);
-	ASSERT(s->reads > 0);
-	ASSERT(s->asked_bytes >= op->asked_bytes);
-	op->reads = false;
-	s->reads--;
-	s->asked_bytes -= op->asked_bytes;
-}
 
 static bool asks_enough(const struct app_core *core, const struct app_session *s)
 {
