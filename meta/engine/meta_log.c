@@ -497,7 +497,7 @@ static void block_close(struct meta *m)
 	l->cur_at = b->at + nblocks;
 	zone_now(l)->last_seq = b->seq;
 	l->bytes += (uint64_t)nblocks * META__BLOCK;
-	l->blocks_written++;
+	l->blocks_written += nblocks;
 	mark_block(m, b->seq);
 	meta__log_seal(b->buf, &head);
 	block_flush(m, b);

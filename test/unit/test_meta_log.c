@@ -406,6 +406,20 @@ Test(meta_log_store, quiet_log_writes_one_block_to_vouch_and_then_nothing)
 	cr_assert_eq(meta__log_blocks(r.m), before + 2);
 }
 
+/* What was appended in one turn is one write, of as many blocks of 4 KiB as it needs. */
+Test(meta_log_store, all_blocks_of_a_write_are_counted)
+{
+	const uint64_t before = meta__log_blocks(r.m);
+	struct meta__mut mut = a_mut();
+	const uint32_t bytes = meta__log_record_bytes(&mut, 1), count = 5 * META__BLOCK / bytes;
+
+	for (uint32_t i = 0; i < count; i++)
+		(void)append(0);
+	rig_idle(&r);
+	cr_assert_geq((meta__log_blocks(r.m) - before) * META__BLOCK, count * bytes);
+	cr_assert_eq(rig_statfs(&r).log_blocks, meta__log_blocks(r.m));
+}
+
 Test(meta_log_store, failed_write_stops_changes_and_acknowledges_nothing)
 {
 	uint64_t seq = append(0);
