@@ -54,8 +54,8 @@ static bool roots_lack_room(const struct meta *m, uint32_t drive)
 	const struct meta__geo *g = &m->zones->geo;
 
 	ASSERT(drive < g->ndrives);
-	return (meta__geo_roots_on(g, 0, drive) || meta__geo_roots_on(g, 1, drive)) &&
-	       !m->boot->adding && meta__groups_free(m) <= meta__zone_reserve(m, false);
+	return meta__geo_any_roots_on(g, drive) && !m->boot->adding &&
+	       meta__groups_free(m) <= meta__zone_reserve(m, false);
 }
 
 /* The drive is about to be gone: then the log may be smaller, and so may its reserve. */

@@ -308,7 +308,7 @@ static bool super_is_sane(const struct meta__super *s)
 		return false;
 	if (s->copies > 2 && s->copies > s->ndrives)
 		return false;
-	if (s->converts && s->converts >= s->copies)
+	if (s->converts && (s->converts >= s->copies || s->fold))
 		return false;
 	if (s->fold && (s->copies < 2 || s->fold < META__FOLD_MIN || s->fold > META_FOLD_MAX))
 		return false;

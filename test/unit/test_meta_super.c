@@ -248,6 +248,22 @@ Test(meta_super, superblock_of_a_store_that_converts_has_a_feature_of_its_own)
 	cr_assert(!t.converts);
 }
 
+/* No program writes it: while the one goes on the other is refused. */
+Test(meta_super, a_store_that_converts_has_no_folds)
+{
+	struct meta__super s = a_grown_super(), t;
+	char why[128];
+
+	s.drained = true;
+	s.copies = 2;
+	s.fold = 3;
+	meta__super_build(&s, block);
+	cr_assert_eq(meta__super_parse(block, &t, why), 0, "%s", why);
+	s.converts = true;
+	meta__super_build(&s, block);
+	cr_assert_eq(meta__super_parse(block, &t, why), -EUCLEAN);
+}
+
 /* A program that knows one lost drive at most would call the superblock damaged. */
 Test(meta_super, superblock_that_names_two_lost_drives_has_a_feature_of_its_own)
 {
