@@ -406,7 +406,7 @@ Test(meta_log_store, quiet_log_writes_one_block_to_vouch_and_then_nothing)
 	cr_assert_eq(meta__log_blocks(r.m), before + 2);
 }
 
-/* The records that are appended in one turn are one write, of as many blocks of 4 KiB as they need. */
+/* The records of one turn are one write, of as many blocks of 4 KiB as they need. */
 Test(meta_log_store, all_blocks_of_a_write_are_counted)
 {
 	const uint64_t before = meta__log_blocks(r.m);
