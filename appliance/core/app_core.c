@@ -39,7 +39,7 @@ enum { EVENTS_MAX = 256, STEPS_MAX = 256, IOS_MAX = 128 };
  * processor's cache holds few whole operations, so what a read has no use for is left alone. */
 static void clear(struct app_op *op, enum app_op_kind kind)
 {
-	const size_t all = offsetof(struct app_op, name);
+	const size_t all = offsetof(struct app_op, pull);
 	const size_t of_read = offsetof(struct app_op, meta) + META_OP_READ_BYTES;
 
 	ASSERT(kind < APP_OP_KINDS);

@@ -294,7 +294,7 @@ struct app_op {
 	struct list watch_link;
 	struct meta_op meta; /* its first part only: META_OP_READ_BYTES */
 
-	/* From here on nothing of a read: not cleared for one (app_op_take()). */
+	/* From here on not cleared for a read (app_op_take()), which has no use for it. */
 	enum meta_op_type call;         /* APP_OP_NAME: which one of the store's */
 	int begin_status;               /* the request cannot be               */
 	struct meta_receipt_id receipt; /* which of its client's changes it is; client 0: of none */
@@ -310,9 +310,9 @@ struct app_op {
 	uint64_t file_from, file_end; /* blocks of the file that it changes: app_file.c */
 	struct meta_handle handle;
 
+	struct fab_name name[2];      /* to be made targets: app_target.c; a read sets both */
+	struct meta_target target[2]; /* of the store */
 	/* Written before they are read: not cleared. */
-	struct fab_name name[2]; /* to be made targets of the store: app_target.c */
-	struct meta_target target[2];
 	struct fab_piece pull[2];
 	uint32_t few_sums[FAB_SUMS_INLINE];
 	struct app_io io[APP_RUNS_MAX + APP_SLICES_MAX];
