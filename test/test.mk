@@ -5,8 +5,8 @@ first_ones     = $(filter $(1),$(2)) $(filter-out $(1),$(2))
 unit_tests    := $(patsubst test/unit/%.c,%,$(wildcard test/unit/test_$(T)*.c))
 # make test runs each suite once, under ASan or, where that takes long or means nothing, in release;
 # make test-long runs all in both.
-asan_long     := $(addprefix test_meta_,boot copies double drain drives fold fold_hostile fold_late \
-	full_log full_rebuild gc loss_log needed ops_store pair pair_moves power protect protect_full rebuild_room receipt \
+asan_long     := $(addprefix test_meta_,boot copies domain double drain drives fold fold_hostile fold_late \
+	full_log full_rebuild gc loss_log needed ops_store pair pair_moves power protect protect_full protect_three rebuild_room receipt \
 	replace statfs store three three_log three_needed three_roots totals totals_full) \
 	$(addprefix test_app_,again hedge_fold replay)
 release_only  := $(addprefix test_,app_account app_hotpath base_seal base_secret weka_hot)
