@@ -582,8 +582,8 @@ void meta_read_pin_end(struct meta *m, uint64_t pin);
  *
  * Fills runs[0 .. *nruns) with `nblocks` in all, nruns <= runs_max; successive calls, each with
  * the next `spread`, use all drives, each in proportion to its free space.
- * Errors:  -ENOSPC; -EAGAIN: a zone is being opened, try again after the next meta_io_done(),
- *          with the same `spread`; -EROFS.
+ * Errors:  -ENOSPC; -EAGAIN: a zone is being opened, try again after the next meta_io_done();
+ *          -EROFS.
  */
 must_check int meta_data_alloc(struct meta *m, uint64_t spread, uint32_t nblocks,
 			       struct meta_run *runs, uint32_t runs_max, uint32_t *nruns);

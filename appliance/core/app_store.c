@@ -262,17 +262,15 @@ void app_wait_durable(struct app_op *op)
 /* ---- blocks, files ------------------------------------------------------------------ */
 
 /* The same on the core that has the store, for an operation of any core; -EAGAIN: ask again soon.
- * An operation that is refused for a moment keeps its drive.  If it got the next one, drives that
- * open zones fastest would have all data. */
+ * It asks for the next drive then: while one opens no zone, the others give theirs. */
 int app_blocks_here(struct app_core *core, struct app_op *op)
 {
 	int err;
 
 	ASSERT(op->nblocks > 0);
-	err = meta_data_alloc(core->meta, core->spread, op->nblocks, op->runs, APP_RUNS_MAX,
+	err = meta_data_alloc(core->meta, core->spread++, op->nblocks, op->runs, APP_RUNS_MAX,
 			      &op->nruns);
 	ASSERT(op->nruns <= APP_RUNS_MAX);
-	core->spread += err != -EAGAIN;
 	return err;
 }
 
