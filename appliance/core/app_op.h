@@ -216,7 +216,7 @@ struct app_op {
 	enum app_op_kind kind;
 	uint32_t at; /* the kind's stage */
 	enum app_on on;
-	/* All that the end of an I/O looks at is in these 64 bytes. */
+	/* The end of each I/O looks at these, so they lie together. */
 	uint32_t ios_out;
 	uint32_t io_count; /* of io[]; those up to io_next are with the drives, or have ended */
 	uint32_t io_next;

@@ -261,8 +261,8 @@ void app_wait_durable(struct app_op *op)
 
 /* ---- blocks, files ------------------------------------------------------------------ */
 
-/* The same on the core that has the store, for an operation of any core; -EAGAIN: ask again soon.
- * It asks for the next drive then: while one opens no zone, the others give theirs. */
+/* Takes blocks for an operation of any core; this one has the store.  -EAGAIN: to be called again
+ * soon.  It asks another drive each time: while one opens no zone, the others give theirs. */
 int app_blocks_here(struct app_core *core, struct app_op *op)
 {
 	int err;
