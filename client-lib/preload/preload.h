@@ -193,7 +193,7 @@ struct preload_path {
 	int dirfd;                 /* for the real call: these two */
 	const char *path;
 	bool is_away;  /* the real call stands in for the appliance */
-	char *outside; /* malloc(): `path`, when it leads out of the directory */
+	char *outside; /* `path`, when it leads out of the directory */
 	int opened;    /* descriptor of the mount's directory, which `dirfd` then is; -1: none */
 };
 
@@ -210,6 +210,13 @@ bool preload_path_lend(struct preload_path *p, int dirfd, const char *path);
 /* Keeps the errno of the real call right: a file that is not there because the appliance is away is
  * EIO, not ENOENT. */
 long preload_path_real(struct preload_path *p, long result);
+
+/* ---- memory of open files (preload_memory.c) ----------------------------------------------- */
+
+/* Returns memory for an open file, at most 512 KiB less some bytes, or NULL.  Both may be called in
+ * a signal handler that has interrupted malloc(), or one of them. */
+void *preload_memory_take(size_t bytes);
+void preload_memory_give(void *bytes);
 
 /* ---- descriptors (preload_slot.c) ---------------------------------------------------------- */
 

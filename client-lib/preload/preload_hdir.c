@@ -71,7 +71,7 @@ static DIR *dir_make(const struct preload_file *file, int fd)
 static struct preload_file *dir_file(const struct preload_walk *w)
 {
 	const size_t bytes = w->end[w->depth] - w->end[0] + 1;
-	struct preload_file *file = malloc(sizeof(*file) + bytes);
+	struct preload_file *file = preload_memory_take(sizeof(*file) + bytes);
 
 	if (!file)
 		return NULL;
@@ -107,7 +107,7 @@ PRELOAD_HOOK DIR *opendir(const char *path)
 	if (dir)
 		ours(dir)->file = file;
 	else
-		free(file);
+		preload_memory_give(file);
 	if (!dir)
 		(void)preload_fail(err ? err : -ENOMEM);
 	return dir;
@@ -160,7 +160,7 @@ PRELOAD_HOOK int closedir(DIR *dir)
 		return REAL->closedir(dir);
 	result = d->fd >= 0 ? close(d->fd) : 0;
 	d->magic = 0;
-	free(d->file);
+	preload_memory_give(d->file);
 	free(d->path);
 	free(d);
 	return result;

@@ -21,7 +21,7 @@ static struct preload_file *dir_copy(int fd)
 	if (file->kind == PRELOAD_DIR) {
 		const size_t bytes = strlen(file->path) + 1;
 
-		copy = malloc(sizeof(*copy) + bytes);
+		copy = preload_memory_take(sizeof(*copy) + bytes);
 		if (copy) {
 			*copy = (struct preload_file){ .kind = PRELOAD_DIR,
 						       .flags = file->flags,
@@ -38,7 +38,7 @@ static int duplicated(int made, struct preload_file *copy)
 {
 	if (made >= 0 && copy && preload_slot_publish(made, copy))
 		return made;
-	free(copy);
+	preload_memory_give(copy);
 	return made;
 }
 
@@ -67,7 +67,7 @@ PRELOAD_HOOK int dup2(int fd, int to)
 	if (prepare(fd, &copy) != 0)
 		return -1;
 	if (REAL->dup2(fd, to) < 0) {
-		free(copy);
+		preload_memory_give(copy);
 		return -1;
 	}
 	preload_slot_drop(to);
@@ -83,7 +83,7 @@ PRELOAD_HOOK int dup3(int fd, int to, int flags)
 	if (prepare(fd, &copy) != 0)
 		return -1;
 	if (REAL->dup3(fd, to, flags) < 0) {
-		free(copy);
+		preload_memory_give(copy);
 		return -1;
 	}
 	preload_slot_drop(to);

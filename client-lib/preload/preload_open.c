@@ -25,7 +25,7 @@ static struct preload_file *file_make(const struct preload_session *s, enum prel
 	const struct preload_walk *w = &s->walk;
 	const size_t path_bytes = w->end[w->depth] - w->end[0] + 1;
 	const size_t bytes = kind == PRELOAD_BYTES ? w->attr.size_bytes : 0;
-	struct preload_file *file = malloc(sizeof(*file) + path_bytes + bytes);
+	struct preload_file *file = preload_memory_take(sizeof(*file) + path_bytes + bytes);
 	char *at = (char *)(file + 1);
 
 	if (!file)
@@ -61,7 +61,7 @@ static int make_real(struct preload_session *s, struct preload_file *file, int f
 
 	if (made < 0 && file->kind != PRELOAD_DIR)
 		made = preload_settle_copy(file, s);
-	free(file);
+	preload_memory_give(file);
 	if (made < 0 || REAL->dup3(made, fd, cloexec) < 0) {
 		const int err = made < 0 ? -EMFILE : -errno;
 
@@ -94,13 +94,13 @@ int preload_open_found(struct preload_session *s, int flags)
 		if (fd >= 0) {
 			if (!(flags & O_CLOEXEC))
 				(void)REAL->fcntl(fd, F_SETFD, 0);
-			free(file);
+			preload_memory_give(file);
 			return fd;
 		}
 	}
 	fd = preload_reserve(flags);
 	if (fd < 0) {
-		free(file);
+		preload_memory_give(file);
 		return -errno;
 	}
 	return preload_slot_publish(fd, file) ? fd : make_real(s, file, fd);

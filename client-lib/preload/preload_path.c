@@ -128,6 +128,15 @@ bool preload_path_lend(struct preload_path *p, int dirfd, const char *path)
 	return is_good;
 }
 
+static char *keep_outside(const char *path)
+{
+	const size_t bytes = strlen(path) + 1;
+	char *kept = preload_memory_take(bytes);
+
+	ASSERT(bytes <= PRELOAD_TEXT);
+	return kept ? memcpy(kept, path, bytes) : NULL;
+}
+
 bool preload_path_enter(struct preload_path *p, int dirfd, const char *path, enum preload_want want,
 			uint32_t flags, int *err)
 {
@@ -144,7 +153,7 @@ bool preload_path_enter(struct preload_path *p, int dirfd, const char *path, enu
 	*err = found;
 	p->is_away = p->is_away || found == PRELOAD_AWAY;
 	if (found == PRELOAD_OUTSIDE)
-		p->path = p->outside = strdup(p->s->walk.spare);
+		p->path = p->outside = keep_outside(p->s->walk.spare);
 	if (found > 0 && p->s)
 		preload_path_leave(p);
 	if (found > 0 && found != PRELOAD_OUTSIDE && !open_base(p, base))
@@ -165,7 +174,7 @@ long preload_path_real(struct preload_path *p, long result)
 {
 	const int err = errno;
 
-	free(p->outside);
+	preload_memory_give(p->outside);
 	p->outside = NULL;
 	if (p->opened >= 0)
 		(void)REAL->close(p->opened);

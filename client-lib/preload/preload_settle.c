@@ -69,7 +69,7 @@ static bool write_all(int fd, const char *bytes, uint64_t length)
 /* Copies a file that the library does not have in memory. */
 static bool copy_pieces(int fd, const struct preload_file *file, struct preload_session *s)
 {
-	char *piece = malloc(PIECE);
+	char *piece = preload_memory_take(PIECE);
 	int64_t got = piece ? 1 : -ENOMEM;
 
 	for (uint64_t at = 0; got > 0; at += (uint64_t)got) {
@@ -77,7 +77,7 @@ static bool copy_pieces(int fd, const struct preload_file *file, struct preload_
 		if (got > 0 && !write_all(fd, piece, (uint64_t)got))
 			got = -errno;
 	}
-	free(piece);
+	preload_memory_give(piece);
 	if (got < 0)
 		errno = preload_is_away((int)got) ? EIO : (int)-got;
 	return got == 0;

@@ -30,7 +30,6 @@
 #include "base/num.h"
 
 #include <sched.h>
-#include <stdlib.h>
 #include <time.h>
 
 #define FILLING 0x01000000u
@@ -86,7 +85,7 @@ static void finish(struct slot *s)
 						     memory_order_acquire, memory_order_relaxed))
 		return;
 	ASSERT(s->file); /* (1) */
-	free(s->file);
+	preload_memory_give(s->file);
 	s->file = NULL;                                                      /* (2) */
 	atomic_fetch_and_explicit(&s->word, ~FILLING, memory_order_release); /* S5 */
 }
