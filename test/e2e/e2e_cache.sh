@@ -33,18 +33,34 @@ await() { # TEXT COUNT: so many lines of it, within 60 s
 	[ $n -le 600 ] || { tail -5 "$DIR/daemon.log"; return 1; }
 }
 
-# Files of 1 MiB by several clients: one that is alone on its core is written through the cache.
+# Files of 1 MiB by several clients.  One that is alone on its core is written through the cache, so
+# on a busy host, where each process takes long to begin, hardly any would lie in it: imports write
+# many at once.
 head -c 1048576 /dev/urandom >"$DIR/w"
+again() { # COMMAND...: until it succeeds
+	while ! "$@" 2>"$DIR/err.$one"; do
+		# A program that starts while nobody listens yet, or while the drives are being opened,
+		# starts again; all else is an error.
+		grep -q "Connection refused\|No such file\|no answer" "$DIR/err.$one" ||
+			{ cat "$DIR/err.$one" >>"$DIR/witness.err"; return 1; }
+		sleep 0.1
+	done
+}
 witness() { # a name is written down only after the answer
 	i=0
 	while [ ! -e "$DIR/enough" ]; do
 		i=$((i + 1))
-		while ! ctl put "$DIR/w" "/w/$1-$((i % 20))" 2>"$DIR/err.$1"; do
-			# A program that starts while nobody listens yet starts again; all else is an error.
-			grep -q "Connection refused" "$DIR/err.$1" || { cat "$DIR/err.$1" >>"$DIR/witness.err"; return; }
-			sleep 0.1
-		done
-		echo "$1-$((i % 20))" >>"$DIR/acknowledged"
+		again ctl put "$DIR/w" "/w/$one-$((i % 20))" || return
+		echo "$one-$((i % 20))" >>"$DIR/acknowledged"
+	done
+}
+witness_many() { # so are those of a tree
+	mkdir "$DIR/tree.$one"
+	for i in $(seq 16); do cp "$DIR/w" "$DIR/tree.$one/$one-$i"; done
+	while [ ! -e "$DIR/enough" ]; do
+		touch "$DIR/tree.$one"/*
+		again ctl -q import "$DIR/tree.$one" /w || return
+		ls "$DIR/tree.$one" >>"$DIR/acknowledged"
 	done
 }
 all_there() {
@@ -65,7 +81,8 @@ check "a directory" ctl mkdir /w
 daemon=$DAEMON
 : >"$DIR/acknowledged"
 : >"$DIR/witness.err"
-for one in a b c d e f g h; do witness $one & putters="${putters:-} $!"; done
+for one in a b c d e f; do witness & putters="${putters:-} $!"; done
+for one in g h; do witness_many >"$DIR/import.$one" 2>&1 & putters="$putters $!"; done
 until [ "$(wc -l <"$DIR/acknowledged")" -ge 20 ]; do sleep 0.05; done
 # The server ends itself in the middle of what clients write, each time a little later.
 tries=0
