@@ -323,8 +323,8 @@ struct meta__zones {
 	uint32_t log_count;                   /* the log's zones, copies and those ahead included */
 	uint64_t log_order;                   /* of the log zone opened last                     */
 	uint64_t log_oldest;                  /* order of the oldest one that is needed         */
-	uint32_t page_zones;                  /* in use                                         */
-	uint32_t data_zones;
+	uint32_t page_zones, data_zones;      /* in use                                         */
+	uint32_t data_turn;                   /* of data[]: whose zone is opened next           */
 	uint64_t live_pages;
 	uint64_t live_blocks;    /* of data */
 	uint64_t given_blocks;   /* for new data, since mount */

@@ -45,6 +45,7 @@ wire_ldflags := $(sim_sock_ldflags)
 sim_ldflags := $(sim_sock_ldflags)
 test_app_hedge_ldflags := $(sim_sock_ldflags)
 test_app_hedge_fold_ldflags := $(sim_sock_ldflags)
+test_app_spread_ldflags := $(sim_sock_ldflags)
 # Where a plan begins.
 order_ldflags := -Wl,--wrap=meta__tx_begin
 # wekactl's own, but for its commands, and for what writes to /sys: test/lib/ctl_world.c plays the kernel.

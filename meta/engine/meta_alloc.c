@@ -11,7 +11,8 @@
  *  (1) supply.room is the room in its open zone and its ready zones.
  *  (2) A drive's data is taken from that drive only.  `spread` selects the drive, each in
  *      proportion to its free places: so drives of different size, or new ones, are full at the
- *      same time.
+ *      same time.  Few headers are written at once, and the drives take turns at them, so that
+ *      none is without room while others fill [test_app_spread].
  *  (3) Deletion leaves some pages to collection while that can still win zones: in a store full
  *      of half-dead zones deletes alone would use up all free pages, and win none
  *      [test_meta_collect:store_full_of_names_deletes_and_takes_as_much_again].
@@ -95,21 +96,52 @@ static uint32_t pick_for(const struct meta *m, const struct meta__supply *s)
 	return meta__zone_next(m, d);
 }
 
-static void supply_fill(struct meta *m, struct meta__supply *s)
+static bool lacks(const struct meta *m, const struct meta__supply *s)
+{
+	return s->room + (uint64_t)s->opening * units_of(m->zones, s) < s->want;
+}
+
+/* Opens one zone.  Returns false if there is none, or if too many headers are under way. */
+static bool supply_add(struct meta *m, struct meta__supply *s)
 {
 	const struct meta__zones *z = m->zones;
 	const enum meta__zone_kind kind = is_of_pages(z, s) ? META__ZONE_PAGE : META__ZONE_DATA;
+	const uint32_t zone = pick_for(m, s);
 
-	while (s->room + (uint64_t)s->opening * units_of(z, s) < s->want) {
-		uint32_t zone = pick_for(m, s);
-		ASSERT(zone == META__ZONE_NONE || kind == META__ZONE_PAGE ||
-		       meta__zones_for_moved(m) > 0); /* meta_space.c (1) */
+	ASSERT(lacks(m, s));
+	ASSERT(zone == META__ZONE_NONE || kind == META__ZONE_PAGE ||
+	       meta__zones_for_moved(m) > 0); /* meta_space.c (1) */
+	if (zone == META__ZONE_NONE || !meta__zone_open(m, zone, kind))
+		return false;
+	meta__zone_at(m, zone)->moved = s == &z->moved;
+	meta__zone_at(m, zone)->upper = s == &z->page[1];
+	s->opening++;
+	return true;
+}
 
-		if (zone == META__ZONE_NONE || !meta__zone_open(m, zone, kind))
-			return;
-		meta__zone_at(m, zone)->moved = s == &z->moved;
-		meta__zone_at(m, zone)->upper = s == &z->page[1];
-		s->opening++;
+static void supply_fill(struct meta *m, struct meta__supply *s)
+{
+	while (lacks(m, s) && supply_add(m, s))
+		;
+}
+
+/* (2).  In groups it is the twins that level the drives, and which ones a zone gets depends on all
+ * that were opened before: there each drive is filled after the other. */
+static void data_fill(struct meta *m)
+{
+	struct meta__zones *z = m->zones;
+	uint32_t idle = 0;
+
+	for (uint32_t d = 0; m->copies > 1 && d < z->geo.ndrives; d++)
+		supply_fill(m, &z->data[d]);
+	if (m->copies > 1)
+		return;
+	while (idle < z->geo.ndrives) {
+		struct meta__supply *s = &z->data[z->data_turn];
+
+		ASSERT(z->data_turn < z->geo.ndrives);
+		idle = lacks(m, s) && supply_add(m, s) ? 0 : idle + 1;
+		z->data_turn = (z->data_turn + 1) % z->geo.ndrives;
 	}
 }
 
@@ -122,8 +154,8 @@ void meta__supply_turn(struct meta *m)
 	for (uint32_t i = 0; i < META__PAGE_SUPPLIES; i++)
 		supply_fill(m, &z->page[i]); /* first: without pages nothing can be deleted */
 	supply_fill(m, &z->moved);
-	for (uint32_t d = 0; m->mounted && d < z->geo.ndrives; d++)
-		supply_fill(m, &z->data[d]);
+	if (m->mounted)
+		data_fill(m);
 }
 
 /* Its group could be wider than it is, or it lacks one in a store that converts. */

@@ -430,7 +430,7 @@ static void read_late(struct meta_run run, uint64_t i)
 	uint64_t was = meta__zone_at(r.m, zone)->incarnation;
 
 	if (rand_below(&r.rand, 8) == 0)
-		times = 400;
+		times = 1200;
 	while (times-- > 0 && meta__zone_at(r.m, zone)->incarnation == was)
 		change_something(i);
 	change_something(i);
