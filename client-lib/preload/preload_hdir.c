@@ -15,10 +15,12 @@
 #define _GNU_SOURCE
 #include "client-lib/preload/preload_hook.h"
 
+#include "base/clock.h"
 #include "base/num.h"
 
 #include <limits.h>
 #include <string.h>
+#include <time.h>
 
 #define MAGIC   0x7269645f616b6577ull /* "weka_dir" */
 #define ENTRIES 256u
@@ -185,23 +187,42 @@ static void keep_names(struct preload_dir *d)
 	ASSERT(to <= d->names + sizeof(d->names));
 }
 
-static int fetch(struct preload_dir *d)
+/* Returns -EAGAIN if the appliance does not answer. */
+static int fetch_once(struct preload_dir *d)
 {
 	bool is_away;
 	struct preload_session *s = preload_session_enter(&is_away);
 	int err;
 
 	if (!s)
-		return -EIO;
+		return is_away ? -EAGAIN : -EIO;
 	d->first += d->count;
 	err = preload_ask_list(s, &d->handle, &d->cookie, d->entry, ENTRIES, &d->count, &d->at_end);
 	if (err == -ESTALE && preload_ask_again(s, d->path, d->ino, &d->handle) == 0)
 		err = preload_ask_list(s, &d->handle, &d->cookie, d->entry, ENTRIES, &d->count,
 				       &d->at_end);
-	if (!err)
+	if (err)
+		d->at_end = false;
+	else
 		keep_names(d);
+	ASSERT(!err || d->count == 0); /* (1) */
 	preload_session_leave(s);
-	return err && preload_is_away(err) ? -EIO : err;
+	return err && preload_is_away(err) ? -EAGAIN : err;
+}
+
+/* Other calls go to the mount, if there is one, which waits for an appliance that is away.  What was
+ * begun here cannot go on there: so this waits.  Without a mount the call itself has waited. */
+static int fetch(struct preload_dir *d)
+{
+	static const struct timespec pause = { .tv_nsec = 50 * (long)NS_PER_MS };
+	const uint64_t until_ns = clock_now_ns() + preload_setup.args.timeout_ns;
+	int err = fetch_once(d);
+
+	while (err == -EAGAIN && preload_is_mounted() && clock_now_ns() < until_ns) {
+		(void)nanosleep(&pause, NULL);
+		err = fetch_once(d);
+	}
+	return err == -EAGAIN ? -EIO : err;
 }
 
 static void fill(struct preload_dir *d, const char *name, size_t bytes, uint64_t ino, uint32_t mode)

@@ -70,6 +70,22 @@ if command -v setpriv >/dev/null; then
 	OPTIONS=
 fi
 
+# ---- a directory is open while it is away ----
+served python3 -c 'import os, sys, time
+entries = os.scandir(sys.argv[1])
+open(sys.argv[2] + ".opened", "w").close()
+while not os.path.exists(sys.argv[2] + ".away"):
+    time.sleep(0.02)
+print(*sorted(e.name for e in entries), sep="\n")' "$MNT/t" "$DIR/listing" >"$DIR/listing" 2>&1 &
+lister=$!
+until [ -e "$DIR/listing.opened" ] || ! kill -0 $lister 2>/dev/null; do sleep 0.05; done
+crash
+touch "$DIR/listing.away"
+sleep 3 # longer than a call waits before it goes to the mount
+check "the appliance starts again" start
+wait $lister
+is "its names come when the appliance is back" "$(ls -A "$DIR/local/t" | LC_ALL=C sort)" "$(LC_ALL=C sort "$DIR/listing")"
+
 # ---- the mount goes away, and comes back ----
 check "it is unmounted" umount "$MNT"
 check "and its program ends" gone
