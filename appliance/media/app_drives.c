@@ -198,30 +198,30 @@ int app_drive_offer(struct nvme_drive *drive, struct nvme_dma *dma, const struct
 
 /* ---- in the order of the store ------------------------------------------------------------ */
 
-/* Returns the newest set of drives that any drive found here names, or NULL. */
-static const struct meta_set *newest_set(const struct app_found *found, uint32_t count)
+/* Returns true if what `a` says of the store counts more than what `b` does.  Of two sets with the
+ * same number, one counts that says the drive of the other is lost: it has missed all since.  (If
+ * each says so, the mount refuses both.) */
+static bool is_newer(const struct app_found *a, const struct app_found *b)
 {
-	const struct meta_set *newest = NULL;
+	ASSERT(a->place < META_DRIVES_MAX && b->place < META_DRIVES_MAX);
+	if (a->set.number != b->set.number)
+		return a->set.number > b->set.number;
+	return a->set.lost[b->place] && !b->set.lost[a->place];
+}
+
+/* Returns the newest set of drives that any drive found here names, or NULL; with `of`, one of the
+ * same store. */
+static const struct meta_set *newest_set(const struct app_found *found, uint32_t count,
+					 const struct app_found *of)
+{
+	const struct app_found *newest = of;
 
 	ASSERT(count <= META_DRIVES_MAX);
 	for (uint32_t i = 0; i < count; i++)
-		if (found[i].set.ndrives && (!newest || found[i].set.number > newest->number))
-			newest = &found[i].set;
-	return newest;
-}
-
-/* ... that a drive of the same store names. */
-static const struct meta_set *newest_of_store(const struct app_found *found, uint32_t count,
-					      const struct app_found *of)
-{
-	const struct meta_set *newest = &of->set;
-
-	ASSERT(of->kind == APP_FOUND_STORE);
-	for (uint32_t i = 0; i < count; i++)
-		if (found[i].set.ndrives && found[i].set.number > newest->number &&
-		    memcmp(found[i].uuid, of->uuid, sizeof(of->uuid)) == 0)
-			newest = &found[i].set;
-	return newest;
+		if (found[i].set.ndrives && (!newest || is_newer(&found[i], newest)) &&
+		    (!of || memcmp(found[i].uuid, of->uuid, sizeof(of->uuid)) == 0))
+			newest = &found[i];
+	return newest ? &newest->set : NULL;
 }
 
 /* The store does not want back what it counts as lost: such a drive may not know that.  Another
@@ -234,7 +234,7 @@ static void find_lost(struct app_found *found, uint32_t count)
 
 		if (found[i].kind != APP_FOUND_STORE)
 			continue;
-		set = newest_of_store(found, count, &found[i]);
+		set = newest_set(found, count, &found[i]);
 		if (found[i].place < set->ndrives)
 			found[i].gone |= set->lost[found[i].place] || set->gone[found[i].place];
 	}
@@ -332,7 +332,7 @@ static void spread(struct nvme_drive **drive, char (*name)[APP_CONF_TEXT_MAX],
 		   const struct app_missing *missing)
 {
 	const uint32_t last = missing->drive < META_DRIVES_MAX ? missing->drive : 0;
-	const uint32_t known = missing->copies > 1 ? newest_set(found, *stores)->ndrives : 0;
+	const uint32_t known = missing->copies > 1 ? newest_set(found, *stores, NULL)->ndrives : 0;
 	const uint32_t places = max_u32(max_u32(found[*stores - 1].place, last) + 1, known);
 
 	ASSERT(*stores > 0 && *stores <= *count);
@@ -351,7 +351,7 @@ static void spread(struct nvme_drive **drive, char (*name)[APP_CONF_TEXT_MAX],
 		memcpy(name[missing->drive], missing->name, sizeof(missing->name));
 	for (uint32_t d = 0; d < known; d++) /* as the store keeps them */
 		if (!drive[d])
-			memcpy(name[d], newest_set(found, *stores)->name[d], META_DRIVE_NAME);
+			memcpy(name[d], newest_set(found, *stores, NULL)->name[d], META_DRIVE_NAME);
 }
 
 static bool is_found(const struct app_found *found, uint32_t count, uint32_t place)
@@ -387,7 +387,7 @@ uint32_t app_drives_missing(const struct meta_set *set, const struct app_found *
 static int refuse_other(const char *name, const struct app_found *found, uint32_t count, char *why,
 			size_t why_size)
 {
-	const struct meta_set *set = newest_set(found, count);
+	const struct meta_set *set = newest_set(found, count, NULL);
 	const uint32_t missing = app_drives_missing(set, found, count, name);
 
 	ASSERT(missing == META_DRIVES_MAX || set);
@@ -409,7 +409,7 @@ static int refuse_other(const char *name, const struct app_found *found, uint32_
 /* A drive of a store of several copies is missing: one that says nothing may be it, wiped. */
 static bool may_be_lost(const struct app_found *found, uint32_t count)
 {
-	const struct meta_set *set = newest_set(found, count);
+	const struct meta_set *set = newest_set(found, count, NULL);
 
 	ASSERT(!set || set->ndrives <= META_DRIVES_MAX);
 	return set && set->sure > 1 &&
@@ -463,13 +463,13 @@ int app_drives_sort_without(struct nvme_drive **drive, char (*name)[APP_CONF_TEX
 	missing->drive = META_DRIVES_MAX;
 	err = look_at(drive, name, *count, dma, found, why, why_size);
 	if (!err && *missing->allow)
-		err = app_missing_find(missing, newest_set(found, *count), found, *count, why,
+		err = app_missing_find(missing, newest_set(found, *count, NULL), found, *count, why,
 				       why_size);
 	if (err)
 		return err;
 	find_lost(found, *count);
 	drop_gone(drive, name, found, count, *missing->allow || may_be_lost(found, *count));
-	app_missing_count(missing, newest_set(found, *count));
+	app_missing_count(missing, newest_set(found, *count, NULL));
 	for (uint32_t i = 0; i < *count && !err; i++)
 		if (found[i].kind == APP_FOUND_STORE)
 			err = app_drive_prove(drive[i], &found[i]);

@@ -175,3 +175,52 @@ Test(app_drives, what_another_store_has_lost_is_not_lost)
 	cr_assert(strstr(name[0], path[0]));
 	cr_assert_not_null(drive[1]); /* by which the mount is refused */
 }
+
+/* Both sets have the same number: a change was begun on a drive that was lost then. */
+static void says(uint32_t i, enum meta__drive_state of_first, enum meta__drive_state of_second)
+{
+	struct meta__super s = { .uuid = "ours",
+				 .drive = i,
+				 .ndrives = 2,
+				 .nshards = 4,
+				 .zone_blocks = 64,
+				 .drive_nblocks = { NBLOCKS, NBLOCKS },
+				 .set = 5,
+				 .root_at = { META_BADDR(i, 1), META_BADDR(i, 9) },
+				 .drained = true,
+				 .copies = 2,
+				 .drive_state = { of_first, of_second } };
+	static uint8_t block[META__BLOCK];
+	int fd = open(path[i], O_WRONLY);
+
+	meta__super_build(&s, block);
+	cr_assert_eq(pwrite(fd, block, sizeof(block), 0), (ssize_t)sizeof(block));
+	close(fd);
+}
+
+Test(app_drives, of_two_sets_with_one_number_the_one_counts_whose_drive_the_other_has_not_lost)
+{
+	for (uint32_t lost = 0; lost < DRIVES; lost++) {
+		uint32_t stores;
+
+		says(lost, DRIVE_SERVES, DRIVE_SERVES);
+		says(1 - lost, lost == 0 ? DRIVE_LOST : DRIVE_SERVES,
+		     lost == 1 ? DRIVE_LOST : DRIVE_SERVES);
+		cr_assert_eq(sorted(&stores), 2);
+		cr_assert_eq(stores, 2);
+		cr_expect_null(drive[lost], "drive %u is lost", lost);
+		cr_expect_not_null(drive[1 - lost]);
+		teardown();
+		setup();
+	}
+}
+
+Test(app_drives, two_that_each_say_that_the_other_is_lost_are_left_to_the_mount)
+{
+	uint32_t stores;
+
+	says(0, DRIVE_SERVES, DRIVE_LOST);
+	says(1, DRIVE_LOST, DRIVE_SERVES);
+	cr_assert_eq(sorted(&stores), 2);
+	cr_expect(drive[0] && drive[1]);
+}
