@@ -5,23 +5,31 @@ first_ones     = $(filter $(1),$(2)) $(filter-out $(1),$(2))
 unit_tests    := $(patsubst test/unit/%.c,%,$(wildcard test/unit/test_$(T)*.c))
 # make test runs each suite once, under ASan or, where that takes long or means nothing, in release;
 # make test-long runs all in both.
-asan_long     := $(addprefix test_meta_,boot copies domain double drain drives fold fold_hostile fold_late \
-	full_log full_rebuild gc loss_log needed ops_store pair pair_moves power protect protect_full protect_three rebuild_room receipt \
-	replace statfs store three three_log three_needed three_roots totals totals_full) \
-	$(addprefix test_app_,again hedge_fold replay)
+asan_long     := $(addprefix test_meta_,boot collect copies dead domain double drain drives fold fold_hostile fold_late \
+	full_log full_rebuild gc heads heal last_drive loss_log majority needed ops_store pair pair_moves power protect protect_full \
+	protect_three rebuild rebuild_room receipt replace scrub spare statfs store three three_log three_needed three_roots totals \
+	totals_full) $(addprefix test_app_,again dataset fold hedge hedge_fold readers replay rights serve tail three weights) \
+	$(addprefix test_weka_,lanes posix_access posix_open)
 release_only  := $(addprefix test_,app_account app_hotpath base_seal base_secret weka_hot)
-# Not in make test at all: a store is filled many times.
+# Not in make test at all, as they take long: a store is filled many times; for the rest, what is in
+# make test says nearly the same: e2e_fold of drives that are lost, sim of what a kill leaves,
+# guest_power of a kernel.  WHOLE=1 has them in a short run, too.
 unit_long     := $(addprefix test_meta_,fold_full full)
+e2e_long      := $(patsubst %,test/e2e/e2e_%.sh,agree collect crowd deb lanes many members mirror mlperf mount_away mount_kills \
+	names namespaces preload_away preload_programs protect_bench protect_room python_asan replace salvage three)
+guest_long    := test/guest/guest_tree.sh
+is_short      := $(if $(WHOLE),,$(filter short,$(TEST_LENGTH)))
+not_long       = $(if $(is_short),$(filter-out $(1),$(2)),$(2))
 short_of       = $(if $(filter asan,$(VARIANT)),$(filter-out $(asan_long),$(1)),$(filter $(asan_long) $(release_only),$(1)))
 unit_tests    := $(call first_ones,$(addprefix test_,app_fold app_replay app_serve meta_drain meta_fold meta_fold_full \
 	meta_full meta_pair meta_pair_moves nvme_away nvme_hang),$(if \
-	$(filter short,$(TEST_LENGTH)),$(call short_of,$(filter-out $(unit_long),$(unit_tests))),$(unit_tests)))
+	$(is_short),$(call short_of,$(filter-out $(unit_long),$(unit_tests))),$(unit_tests)))
 torture_tests := $(patsubst test/torture/%.c,%,$(wildcard test/torture/torture_$(T)*.c))
 fuzz_tests    := $(patsubst test/fuzz/%.c,%,$(wildcard test/fuzz/fuzz_$(T)*.c))
 e2e_tests     := $(call first_ones,$(addprefix %_,$(addsuffix .sh,agree crowd deb docs faults fold import kill metrics mirror \
-	mount_cases mount_programs page preload_away preload_programs protect_room python python_asan python_more vfio_user)),$(wildcard test/e2e/e2e_$(T)*.sh))
+	mount_cases mount_programs page preload_away preload_programs protect_room python python_asan python_more vfio_user)),$(call not_long,$(e2e_long),$(wildcard test/e2e/e2e_$(T)*.sh)))
 test_tools    := $(patsubst test/tools/%.c,%,$(wildcard test/tools/*.c))
-guest_tests   := $(call first_ones,%_rdma.sh %_tree.sh %_power.sh,$(wildcard test/guest/guest_$(T)*.sh))
+guest_tests   := $(call first_ones,%_rdma.sh %_tree.sh %_power.sh,$(call not_long,$(guest_long),$(wildcard test/guest/guest_$(T)*.sh)))
 guest_preload := $(patsubst test/guest/%.c,%.so,$(wildcard test/guest/preload_*.c))
 guest_tools   := $(patsubst test/guest/%.c,%,$(filter-out test/guest/preload_%,$(wildcard test/guest/*.c)))
 

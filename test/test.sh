@@ -12,7 +12,7 @@ RESULTS=$(realpath "$RESULTS")
 rm -f "$RESULTS" "$RESULTS.failed" "$BUILD/test-total"
 : >"$RESULTS"
 case $TEST_LENGTH in
-short) fuzz=3 ;;
+short) fuzz=1 ;;
 long)  fuzz=60; export TEST_TIMEOUT=3600 ;;
 proof) fuzz=600; export TEST_TIMEOUT=86400 ;;
 *)     echo "TEST_LENGTH=$TEST_LENGTH: one of short long proof" >&2; exit 2 ;;
@@ -67,8 +67,8 @@ if [ "$TEST_LENGTH" != short ]; then
 		export APP_CORES=$n TEST_LENGTH=short
 		stage "unit, $n"       "$jobs" TEST_LENGTH=long unit T=app_
 		stage "simulation, $n" sim
-		stage "end-to-end, $n" KILLS=20 e2e
-		stage "guest, $n"      "$jobs" WIDTHS="39 48" test-guest T=tree
+		stage "end-to-end, $n" WHOLE=1 KILLS=20 e2e
+		stage "guest, $n"      "$jobs" WHOLE=1 WIDTHS="39 48" test-guest T=tree
 		stage "rdma, $n"       "$jobs" FAULTS="$faults" test-guest T=rdma
 	done
 fi

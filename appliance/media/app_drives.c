@@ -198,9 +198,9 @@ int app_drive_offer(struct nvme_drive *drive, struct nvme_dma *dma, const struct
 
 /* ---- in the order of the store ------------------------------------------------------------ */
 
-/* Returns true if what `a` says of the store counts more than what `b` does.  Of two sets with the
- * same number, one counts that says the drive of the other is lost: it has missed all since.  (If
- * each says so, the mount refuses both.) */
+/* Returns true if what `a` says of the store counts more than what `b` does.  If their sets have
+ * the same number, and one says that the drive of the other is lost, that drive has missed all
+ * since.  (If each says so, the mount refuses both.) */
 static bool is_newer(const struct app_found *a, const struct app_found *b)
 {
 	ASSERT(a->place < META_DRIVES_MAX && b->place < META_DRIVES_MAX);

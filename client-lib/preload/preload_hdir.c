@@ -210,8 +210,9 @@ static int fetch_once(struct preload_dir *d)
 	return err && preload_is_away(err) ? -EAGAIN : err;
 }
 
-/* Other calls go to the mount, if there is one, which waits for an appliance that is away.  What was
- * begun here cannot go on there: so this waits.  Without a mount the call itself has waited. */
+/* Other calls go to the mount, if there is one, which waits for an appliance that is away.  A
+ * listing that was begun here cannot go on there, so it waits.  Without a mount the request itself
+ * has waited. */
 static int fetch(struct preload_dir *d)
 {
 	static const struct timespec pause = { .tv_nsec = 50 * (long)NS_PER_MS };

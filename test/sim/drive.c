@@ -753,6 +753,7 @@ static void arguments(int argc, char **argv)
 	total.seed = 1;
 	total.runs = length && strcmp(length, "proof") == 0  ? 100000
 		     : length && strcmp(length, "long") == 0 ? 20000
+		     : length                                ? 5000
 							     : 10000;
 	for (int i = 1; i < argc; i++) {
 		if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc) {
