@@ -126,7 +126,7 @@ arguments() {
 		echo "-max_total_time=$FUZZ_SECONDS -timeout=20 -rss_limit_mb=2048 -print_final_stats=0" \
 			"-artifact_prefix=$1/ $OUT/corpus/$name test/fuzz/corpus/${name#fuzz_}" ;;
 	sim) [ -z "${SEED:-}" ] || echo "--seed $SEED" ;;
-	torture-tsan) [ "$name-${TEST_LENGTH:-long}" != torture_app_cores-short ] || echo 6 ;; # rounds
+	torture-tsan) [ "$name-${TEST_LENGTH:-long}" != torture_app_cores-short ] || echo 12 ;; # rounds
 	esac
 }
 
