@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause-Patent
 # Removes one rule at a time - of flush, FUA and order, of promises over a network, of shares - and runs the simulations as
-# `make test` does: one of them must fail.  If none fails, the rule is not tested or not needed.
+# they run by hand: one of them must fail.  If none fails, the rule is not tested or not needed.
 # usage: test/sim/mutants.sh [-l | -n] [NAME...]   -l: list them; the results are in test/PROOF.md
 # -n: only checks that each can be removed from the present code: make tidy calls this.
 # TREE=DIR: where it builds; kept, so that calls for one mutant each build only that one.
