@@ -11,9 +11,9 @@ asan_long     := $(addprefix test_meta_,boot collect copies dead domain double d
 	totals_full) $(addprefix test_app_,again dataset fold hedge hedge_fold readers replay rights serve tail three weights) \
 	$(addprefix test_weka_,lanes posix_access posix_open)
 release_only  := $(addprefix test_,app_account app_hotpath base_seal base_secret weka_hot)
-# Not in make test at all, as they take long: a store is filled many times; for the rest, what is in
-# make test says nearly the same: e2e_fold of drives that are lost, sim of what a kill leaves,
-# guest_power of a kernel.  WHOLE=1 has them in a short run, too.
+# Not in make test at all.  The suites fill a store many times.  For each script another one stays: for
+# drives that are lost e2e_fold, for a kill e2e_kill, for a real kernel guest_power.  WHOLE=1 has the
+# scripts in a short run, too.
 unit_long     := $(addprefix test_meta_,fold_full full)
 e2e_long      := $(patsubst %,test/e2e/e2e_%.sh,agree collect crowd deb lanes many members mirror mlperf mount_away mount_kills \
 	names namespaces preload_away preload_programs protect_bench protect_room python_asan replace salvage three)

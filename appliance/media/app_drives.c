@@ -198,15 +198,20 @@ int app_drive_offer(struct nvme_drive *drive, struct nvme_dma *dma, const struct
 
 /* ---- in the order of the store ------------------------------------------------------------ */
 
-/* Returns true if what `a` says of the store counts more than what `b` does.  If their sets have
- * the same number, and one says that the drive of the other is lost, that drive has missed all
- * since.  (If each says so, the mount refuses both.) */
+static bool is_of_same_store(const struct app_found *a, const struct app_found *b)
+{
+	return memcmp(a->uuid, b->uuid, sizeof(a->uuid)) == 0;
+}
+
+/* Returns true if `a` names a newer set of drives than `b`.  If both sets have the same number, and
+ * one of them says that the other's drive is lost, it is the newer one: the lost drive has missed
+ * all changes since.  (If each says so, the mount refuses both.) */
 static bool is_newer(const struct app_found *a, const struct app_found *b)
 {
 	ASSERT(a->place < META_DRIVES_MAX && b->place < META_DRIVES_MAX);
 	if (a->set.number != b->set.number)
 		return a->set.number > b->set.number;
-	return a->set.lost[b->place] && !b->set.lost[a->place];
+	return is_of_same_store(a, b) && a->set.lost[b->place] && !b->set.lost[a->place];
 }
 
 /* Returns the newest set of drives that any drive found here names, or NULL; with `of`, one of the
@@ -219,7 +224,7 @@ static const struct meta_set *newest_set(const struct app_found *found, uint32_t
 	ASSERT(count <= META_DRIVES_MAX);
 	for (uint32_t i = 0; i < count; i++)
 		if (found[i].set.ndrives && (!newest || is_newer(&found[i], newest)) &&
-		    (!of || memcmp(found[i].uuid, of->uuid, sizeof(of->uuid)) == 0))
+		    (!of || is_of_same_store(&found[i], of)))
 			newest = &found[i];
 	return newest ? &newest->set : NULL;
 }

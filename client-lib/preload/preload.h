@@ -213,8 +213,8 @@ long preload_path_real(struct preload_path *p, long result);
 
 /* ---- memory of open files (preload_memory.c) ----------------------------------------------- */
 
-/* Returns memory for an open file, at most 512 KiB less some bytes, or NULL.  Both may be called in
- * a signal handler that has interrupted malloc(), or one of them. */
+/* Returns memory for an open file, or NULL.  `bytes` and a head of 16 bytes may be 512 KiB
+ * together.  A signal handler that has interrupted malloc(), or one of these two, may call both. */
 void *preload_memory_take(size_t bytes);
 void preload_memory_give(void *bytes);
 

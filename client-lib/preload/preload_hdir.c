@@ -217,10 +217,12 @@ static int fetch(struct preload_dir *d)
 {
 	static const struct timespec pause = { .tv_nsec = 50 * (long)NS_PER_MS };
 	const uint64_t until_ns = clock_now_ns() + preload_setup.args.timeout_ns;
+	const int kept_errno = errno; /* of readdir(): it changes only when that fails */
 	int err = fetch_once(d);
 
 	while (err == -EAGAIN && preload_is_mounted() && clock_now_ns() < until_ns) {
 		(void)nanosleep(&pause, NULL);
+		errno = kept_errno;
 		err = fetch_once(d);
 	}
 	return err == -EAGAIN ? -EIO : err;

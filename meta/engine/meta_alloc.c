@@ -101,7 +101,8 @@ static bool lacks(const struct meta *m, const struct meta__supply *s)
 	return s->room + (uint64_t)s->opening * units_of(m->zones, s) < s->want;
 }
 
-/* Opens one zone.  Returns false if there is none, or if too many headers are under way. */
+/* Opens one zone.  Returns false if no zone is free for it, or if as many headers are being written
+ * as may be at once. */
 static bool supply_add(struct meta *m, struct meta__supply *s)
 {
 	const struct meta__zones *z = m->zones;
@@ -125,24 +126,24 @@ static void supply_fill(struct meta *m, struct meta__supply *s)
 		;
 }
 
-/* (2).  In groups it is the twins that level the drives, and which ones a zone gets depends on all
- * that were opened before: there each drive is filled after the other. */
+/* Opens one zone for each drive that needs some, again and again (2).  A store of several copies
+ * fills one drive after the other instead: there the choice of twins levels the drives, and that
+ * depends on the order in which zones are opened. */
 static void data_fill(struct meta *m)
 {
 	struct meta__zones *z = m->zones;
-	uint32_t idle = 0;
+	const uint32_t ndrives = z->geo.ndrives;
+	uint32_t d = m->copies > 1 ? 0 : z->data_turn;
 
-	for (uint32_t d = 0; m->copies > 1 && d < z->geo.ndrives; d++)
-		supply_fill(m, &z->data[d]);
-	if (m->copies > 1)
+	ASSERT(d < ndrives);
+	if (m->copies > 1) {
+		for (; d < ndrives; d++)
+			supply_fill(m, &z->data[d]);
 		return;
-	while (idle < z->geo.ndrives) {
-		struct meta__supply *s = &z->data[z->data_turn];
-
-		ASSERT(z->data_turn < z->geo.ndrives);
-		idle = lacks(m, s) && supply_add(m, s) ? 0 : idle + 1;
-		z->data_turn = (z->data_turn + 1) % z->geo.ndrives;
 	}
+	for (uint32_t idle = 0; idle < ndrives; d = d + 1 < ndrives ? d + 1 : 0)
+		idle = lacks(m, &z->data[d]) && supply_add(m, &z->data[d]) ? 0 : idle + 1;
+	z->data_turn = d;
 }
 
 void meta__supply_turn(struct meta *m)

@@ -41,7 +41,7 @@ again() { # COMMAND...: until it succeeds
 	while ! "$@" 2>"$DIR/err.$one"; do
 		# A program that starts while nobody listens yet, or while the drives are being opened,
 		# starts again; all else is an error.
-		grep -q "Connection refused\|No such file\|no answer" "$DIR/err.$one" ||
+		grep -q "weka.sock: \(Connection refused\|No such file\|no answer\)" "$DIR/err.$one" ||
 			{ cat "$DIR/err.$one" >>"$DIR/witness.err"; return 1; }
 		sleep 0.1
 	done

@@ -16,7 +16,7 @@ import pytest
 import weka
 
 KEY = os.environ["WEKA_TEST_KEY"]
-# TLS goes the way of TCP, so a short run leaves out TCP alone.
+# TLS uses the TCP transport, so a short run leaves out plain TCP.
 KINDS = ("shm", "tls") if os.environ.get("TEST_LENGTH") == "short" else ("shm", "tcp", "tls")
 ADDRESSES = {kind: os.environ["WEKA_TEST_" + kind.upper()] for kind in ("shm", "tcp", "tls")}
 numbers = itertools.count()

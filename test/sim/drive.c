@@ -26,6 +26,7 @@
  */
 #include "test/sim/drive_content.h"
 #include "test/sim/drive_scenario.h"
+#include "test/sim/sim_args.h"
 #include "base/clock.h"
 #include "base/num.h"
 #include "base/seal.h"
@@ -753,8 +754,7 @@ static void arguments(int argc, char **argv)
 	total.seed = 1;
 	total.runs = length && strcmp(length, "proof") == 0  ? 100000
 		     : length && strcmp(length, "long") == 0 ? 20000
-		     : length                                ? 5000
-							     : 10000;
+							     : sim_args_few(10000);
 	for (int i = 1; i < argc; i++) {
 		if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc) {
 			total.seed = strtoull(argv[++i], NULL, 0);
