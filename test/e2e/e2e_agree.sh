@@ -58,7 +58,11 @@ fresh() { # a store with the tree, restarted, so that nothing is in memory; the 
 	done
 	quiet
 }
-zero() { dd if=/dev/zero of="$DIR/d$1" bs=4096 seek="$2" count="$3" conv=notrunc status=none; }
+zero() { # DRIVE BLOCK COUNT...
+	d=$1
+	shift
+	overwrite "$DIR/d$d" 0 "$@"
+}
 none_damaged() { is "$1" "0 0" "$(number damage files) $(number damage pages)"; }
 config() {
 	write_conf "$D0" "$D1" "$D2" "$D3"
@@ -83,12 +87,13 @@ crash
 # ---- headers of zones ---------------------------------------------------------------------------------
 
 headers() { # of a drive's first 40 zones, both copies
-	zone=0
+	zone=0 runs=
 	while [ $zone -lt 40 ]; do
-		zero "$1" $((129 + zone * 16)) 1
-		zero "$1" $((129 + zone * 16 + 15)) 1
+		runs="$runs $((129 + zone * 16)) 1 $((129 + zone * 16 + 15)) 1"
 		zone=$((zone + 1))
 	done
+	# shellcheck disable=SC2086
+	zero "$1" $runs
 }
 check "a store" fresh
 headers 1

@@ -51,19 +51,8 @@ check "all is there" is_all_there
 
 # ---- wrong bytes ---------------------------------------------------------------------------------------
 
-# Overwrites every block of one drive but its ends and headers: readers must get the other copy.
-spoil() { # FILE BYTE
-	/usr/bin/python3 - "$1" "$2" <<'EOF'
-import os, sys
-fd = os.open(sys.argv[1], os.O_RDWR)
-size = os.fstat(fd).st_size
-zone = 65536 * 2  # at least: headers of smaller zones are spoilt as well
-for at in range(4 << 20, size - (1 << 20), zone):
-    os.pwrite(fd, bytes([int(sys.argv[2])]) * (zone - 8192), at + 4096)
-EOF
-}
 healed() { number scrub healed; }
-spoil "$DIR/d1" 90
+overwrite "$DIR/d1" 90 # readers must get the other copy
 check "a drive has other bytes, and all is read" is_all_there
 is "no drive is lost" "serving serving serving" "$(state 0) $(state 1) $(state 3)"
 check "copies that reads have met are mended" sh -c "n=0; until [ \$n -gt 100 ] || '$BIN/wekactl' --connect '$SHM' --key '$DIR/key' --json status | grep -q '\"healed\":[1-9]'; do n=\$((n + 1)); sleep 0.1; done; [ \$n -le 100 ]"
@@ -125,7 +114,7 @@ copies() { "$BIN/wekactl" -f "$CONF" --copies check 2>&1; }
 copies >"$DIR/said"
 is "both copies of all are the same" "0 1" "$? $(grep -c '^copies: .* 0 first copies are wrong, 0 second, 0 both' "$DIR/said")"
 cp "$DIR/d4" "$DIR/had"
-spoil "$DIR/d4" 17
+overwrite "$DIR/d4" 17
 copies >"$DIR/said"
 is "a drive has other bytes: the exit status says so" 1 $?
 check "the copies on it are named" grep -q "copy, drive 4 block [0-9]*: does not match its checksum" "$DIR/said"

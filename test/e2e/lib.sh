@@ -177,6 +177,8 @@ newline"
 # ---- drives that come and go, under load ----
 
 drives() { ctl --json status | grep -o '"serial"' | wc -l; }
+# Writes a byte over blocks of a file that the daemon may have open: all but headers, or from BLOCK on.
+overwrite() { /usr/bin/python3 test/e2e/overwrite.py "$@"; } # FILE BYTE [BLOCK COUNT]
 said() { # TEXT: the daemon says so within a while
 	n=0
 	until grep -q "$1" "$DIR/daemon.log"; do
