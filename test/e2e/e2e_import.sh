@@ -65,10 +65,11 @@ make_tree i 600
 check "a tree of many files" ctl import i /i
 # each_is_whole DIR: a file that has its name has its content, mode and time, too.
 each_is_whole() {
-	find "$1" -type f ! -name '.wk-part-*' | while read -r f; do
+	# shellcheck disable=SC2016 # names may have a newline
+	find "$1" -type f ! -name '.wk-part-*' -exec sh -c 'for f; do
 		was=i/${f#*/}
-		cmp "$f" "$was" && [ "$(stat -c '%a %Y %s' "$f")" = "$(stat -c '%a %Y %s' "$was")" ] || exit 1
-	done
+		cmp "$f" "$was" && [ "$(stat -c "%a %Y %s" "$f")" = "$(stat -c "%a %Y %s" "$was")" ] || exit 1
+	done' sh {} +
 }
 for n in 1 40 300; do # files that are there when it is killed
 	rm -rf i2
