@@ -11,12 +11,15 @@ asan_long     := $(addprefix test_meta_,boot collect copies dead domain double d
 	totals_full) $(addprefix test_app_,again dataset fold hedge hedge_fold readers replay rights serve tail three weights) \
 	$(addprefix test_weka_,lanes posix_access posix_open)
 release_only  := $(addprefix test_,app_account app_hotpath base_seal base_secret weka_hot)
-# Not in make test at all.  The suites fill a store many times.  For each script another one stays: for
-# drives that are lost e2e_fold, for a kill e2e_kill, for a real kernel guest_power.  WHOLE=1 has the
-# scripts in a short run, too.
-unit_long     := $(addprefix test_meta_,fold_full full)
+# Not in make test at all.  These suites fill a store many times, or cut its power at each write.  For each
+# of them, and for each script, another one stays: for drives that are lost e2e_fold, test_meta_protect and
+# the simulations, for a kill e2e_kill, for programs under a mount e2e_mount_cases, for a real kernel
+# guest_power.  WHOLE=1 has the scripts in a short run, too.
+unit_long     := $(addprefix test_meta_,fold_full fold_hostile fold_late full ops_store pair_moves protect_full \
+	protect_three rebuild_room totals_full) $(addprefix test_app_,again fold hedge_fold)
 e2e_long      := $(patsubst %,test/e2e/e2e_%.sh,agree collect crowd deb lanes many members mirror mlperf mount_away mount_kills \
-	names namespaces preload_away preload_programs protect_bench protect_room python_asan replace salvage three)
+	mount_programs names namespaces preload_away preload_programs protect_bench protect_room python_asan \
+	replace salvage three)
 guest_long    := test/guest/guest_tree.sh
 is_short      := $(if $(WHOLE),,$(filter short,$(TEST_LENGTH)))
 not_long       = $(if $(is_short),$(filter-out $(1),$(2)),$(2))
@@ -26,8 +29,10 @@ unit_tests    := $(call first_ones,$(addprefix test_,app_fold app_replay app_ser
 	$(is_short),$(call short_of,$(filter-out $(unit_long),$(unit_tests))),$(unit_tests)))
 torture_tests := $(patsubst test/torture/%.c,%,$(wildcard test/torture/torture_$(T)*.c))
 fuzz_tests    := $(patsubst test/fuzz/%.c,%,$(wildcard test/fuzz/fuzz_$(T)*.c))
-e2e_tests     := $(call first_ones,$(addprefix %_,$(addsuffix .sh,agree crowd deb docs faults fold import kill metrics mirror \
-	mount_cases mount_programs page preload_away preload_programs protect_room python python_asan python_more vfio_user)),$(call not_long,$(e2e_long),$(wildcard test/e2e/e2e_$(T)*.sh)))
+e2e_tests     := $(call not_long,$(e2e_long),$(wildcard test/e2e/e2e_$(T)*.sh))
+e2e_tests     := $(call first_ones,%_python.sh,$(call first_ones,$(addprefix %_,$(addsuffix .sh,agree crowd deb docs faults \
+	fold import kill metrics mirror mount_cases mount_programs page preload_away preload_programs protect_room \
+	python_asan python_more vfio_user)),$(e2e_tests)))
 test_tools    := $(patsubst test/tools/%.c,%,$(wildcard test/tools/*.c))
 guest_tests   := $(call first_ones,%_rdma.sh %_tree.sh %_power.sh,$(call not_long,$(guest_long),$(wildcard test/guest/guest_$(T)*.sh)))
 guest_preload := $(patsubst test/guest/%.c,%.so,$(wildcard test/guest/preload_*.c))
@@ -36,7 +41,7 @@ guest_tools   := $(patsubst test/guest/%.c,%,$(filter-out test/guest/preload_%,$
 # A file of test/sim/ with a main is a program; the others, and test/lib/, are for all tests.
 sim_tests     := $(patsubst test/sim/%.c,%,$(shell grep -lE '^int main' /dev/null $(wildcard test/sim/*.c)))
 test_lib_srcs := $(wildcard test/lib/*.c) $(filter-out $(sim_tests:%=test/sim/%.c),$(wildcard test/sim/*.c))
-sim_tests     := $(call first_ones,drive flip flip_folds heal loss losses reuse rot sim wire,$(filter $(T)%,$(sim_tests)))
+sim_tests     := $(call first_ones,crowd drive fair flip flip_folds heal loss losses reuse rot sim wire,$(filter $(T)%,$(sim_tests)))
 
 # Sources that one test needs beside the layers: NAME_srcs.
 test_base_seal_srcs := base/seal_malloc.c

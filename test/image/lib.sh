@@ -153,10 +153,10 @@ label() { # LINE...: a medium with the label WEKA-SETUP, with these in weka-setu
 	printf '%s\n' "$@" >"$DIR/weka-setup.conf"
 	mcopy -i "$DIR/medium" "$DIR/weka-setup.conf" ::
 }
-cloud_medium() { # HOSTNAME CORES: a medium for cloud-init
+cloud_medium() { # HOSTNAME RATE: a medium for cloud-init
 	[ -e "$DIR/medium" ] || mkfs.vfat -n CIDATA -C "$DIR/medium" 4096 >/dev/null
 	printf 'instance-id: 1\nlocal-hostname: %s.example.org\n' "$1" >"$DIR/meta-data"
-	printf '#cloud-config\nusers: []\nweka:\n  format: empty\n  conf: |\n    cores = %s\n' "$2" >"$DIR/user-data"
+	printf '#cloud-config\nusers: []\nweka:\n  format: empty\n  conf: |\n    scrub_bytes_per_second = %s\n' "$2" >"$DIR/user-data"
 	mcopy -o -i "$DIR/medium" "$DIR/meta-data" "$DIR/user-data" ::
 }
 

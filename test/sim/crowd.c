@@ -586,7 +586,7 @@ static void report(const char *name)
 
 int main(int argc, char **argv)
 {
-	struct sim_args args = sim_args(argc, argv, "ops", sim_args_few(40000), 200000);
+	struct sim_args args = sim_args(argc, argv, "ops", sim_args_few(40000, 4), 200000);
 
 	sim_world_tell_cuts(&seen.cuts);
 	for (uint32_t i = 0; i < ARRAY_LEN(shapes); i++) {

@@ -754,7 +754,7 @@ static void arguments(int argc, char **argv)
 	total.seed = 1;
 	total.runs = length && strcmp(length, "proof") == 0  ? 100000
 		     : length && strcmp(length, "long") == 0 ? 20000
-							     : sim_args_few(10000);
+							     : sim_args_few(10000, 4);
 	for (int i = 1; i < argc; i++) {
 		if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc) {
 			total.seed = strtoull(argv[++i], NULL, 0);

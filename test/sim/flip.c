@@ -446,7 +446,7 @@ static bool has_happened(void)
 
 int main(int argc, char **argv)
 {
-	struct sim_args args = sim_args(argc, argv, "flips", sim_args_few(2400), 60000);
+	struct sim_args args = sim_args(argc, argv, "flips", sim_args_few(2400, 2), 60000);
 	uint64_t flips = args.count, begin = clock_now_ns(), seed = args.seed;
 	struct rand_state r;
 

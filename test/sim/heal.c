@@ -420,7 +420,7 @@ static void report(void)
 
 int main(int argc, char **argv)
 {
-	struct sim_args args = sim_args(argc, argv, "spoils", sim_args_few(1200), 20000);
+	struct sim_args args = sim_args(argc, argv, "spoils", sim_args_few(1200, 2), 20000);
 	uint64_t begin = clock_now_ns(), seed = args.seed;
 	struct rand_state r;
 

@@ -264,7 +264,7 @@ static bool once_found(const struct sim_args *args, const struct lend_shape *sha
 
 int main(int argc, char **argv)
 {
-	struct sim_args args = sim_args(argc, argv, "seeds", sim_args_few(40), 1000);
+	struct sim_args args = sim_args(argc, argv, "seeds", sim_args_few(40, 4), 1000);
 
 	signal(SIGABRT, on_abort);
 	if (args.one_seed)

@@ -715,7 +715,7 @@ int main(int argc, char **argv)
 {
 	const char *length = getenv("TEST_LENGTH");
 	const uint64_t many = length && strcmp(length, "proof") == 0 ? 100000 : 20000;
-	struct sim_args args = sim_args(argc, argv, "losses", sim_args_few(2000), many);
+	struct sim_args args = sim_args(argc, argv, "losses", sim_args_few(2000, 2), many);
 	const uint64_t begin_ns = clock_now_ns();
 
 	(void)signal(SIGABRT, on_abort);

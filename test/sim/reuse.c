@@ -426,7 +426,7 @@ static bool lives(const struct shape *s, uint64_t seed, uint64_t ops)
 
 int main(int argc, char **argv)
 {
-	struct sim_args args = sim_args(argc, argv, "ops", sim_args_few(10000), 200000);
+	struct sim_args args = sim_args(argc, argv, "ops", sim_args_few(10000, 4), 200000);
 
 	sim_world_tell_cuts(&seen.cuts);
 	for (uint32_t i = 0; i < ARRAY_LEN(shapes); i++)

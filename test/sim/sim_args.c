@@ -22,11 +22,12 @@ static bool number(char **argv, const char *name, uint64_t *out)
 	return end != argv[1] && !*end;
 }
 
-uint64_t sim_args_few(uint64_t few)
+uint64_t sim_args_few(uint64_t few, uint64_t share)
 {
 	const char *length = getenv("TEST_LENGTH");
 
-	return length && strcmp(length, "short") == 0 ? few / 2 : few;
+	ASSERT(share > 0 && few >= share);
+	return length && strcmp(length, "short") == 0 ? few / share : few;
 }
 
 struct sim_args sim_args(int argc, char **argv, const char *unit, uint64_t few, uint64_t many)

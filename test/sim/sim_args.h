@@ -19,8 +19,8 @@ struct sim_args {
  * else ends the program.  Lines of output are written as they come.
  */
 struct sim_args sim_args(int argc, char **argv, const char *unit, uint64_t few, uint64_t many);
-/* Returns half of it in make test, for programs that take long. */
-uint64_t sim_args_few(uint64_t few);
+/* Returns few / share in make test, for programs that take long; else few. */
+uint64_t sim_args_few(uint64_t few, uint64_t share);
 
 bool sim_args_want(const struct sim_args *args, const char *shape);
 

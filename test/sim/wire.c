@@ -781,7 +781,7 @@ static void report(void)
 
 int main(int argc, char **argv)
 {
-	struct sim_args args = sim_args(argc, argv, "runs", sim_args_few(90), 10000);
+	struct sim_args args = sim_args(argc, argv, "runs", sim_args_few(90, 4), 10000);
 
 	run.verbose = getenv("WIRE_VERBOSE") != NULL;
 	log_level_set(run.verbose ? LOG_INFO : LOG_ERROR);
