@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause-Patent */
 #include "test/sim/sim_args.h"
 
+#include "base/assert.h"
+
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
