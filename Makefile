@@ -1,6 +1,6 @@
 # make               all: programs, libraries, examples, in build/release
 # make demo          real files onto an appliance and back, timed and compared; DATA=DIR for your own
-# make test          proves the tree, in about 21 minutes; the rest: test-long, proof
+# make test          proves the tree, in about 20 minutes; the rest: test-long, proof
 #
 # make check         unit tests and tidy        make check T=meta     only test_meta*, no tidy
 # make check-asan    the same under ASan/UBSan  make check-tsan       lock-free code under TSan
