@@ -5,11 +5,10 @@ first_ones     = $(filter $(1),$(2)) $(filter-out $(1),$(2))
 unit_tests    := $(patsubst test/unit/%.c,%,$(wildcard test/unit/test_$(T)*.c))
 # make test runs each suite once, under ASan or, where that takes long or means nothing, in release;
 # make test-long runs all in both.
-asan_long     := $(addprefix test_meta_,boot collect copies dead domain double drain drives fold fold_hostile fold_late \
-	full_log full_rebuild gc heads heal last_drive loss_log majority needed ops_store pair pair_moves power protect protect_full \
-	protect_three rebuild rebuild_room receipt replace scrub spare statfs store three three_log three_needed three_roots totals \
-	totals_full) $(addprefix test_app_,again dataset fold hedge hedge_fold readers replay rights serve tail three weights) \
-	$(addprefix test_weka_,lanes posix_access posix_open)
+asan_long     := $(addprefix test_meta_,boot collect copies dead domain double drain drives fold full_log full_rebuild gc \
+	heads heal last_drive loss_log majority needed pair power protect rebuild receipt replace scrub spare statfs store \
+	three three_log three_needed three_roots totals) $(addprefix test_app_,dataset hedge readers replay rights serve tail \
+	three weights) $(addprefix test_weka_,lanes posix_access posix_open)
 release_only  := $(addprefix test_,app_account app_hotpath base_seal base_secret weka_hot)
 # Not in make test at all.  These suites fill a store many times, or cut its power at each write.  For each
 # of them, and for each script, another one stays: for drives that are lost e2e_fold, test_meta_protect and

@@ -28,7 +28,7 @@ def opened(path):
 def main(path, byte, *blocks):
     fd = opened(path)
     if blocks:
-        runs = [(int(at) * BLOCK, int(count) * BLOCK) for at, count in zip(blocks[::2], blocks[1::2])]
+        runs = [(int(at) * BLOCK, int(count) * BLOCK) for at, count in zip(blocks[::2], blocks[1::2], strict=True)]
     else:
         starts = range(4 << 20, os.fstat(fd).st_size - (1 << 20), STEP)
         runs = [(at + BLOCK, STEP - 2 * BLOCK) for at in starts]
@@ -37,7 +37,6 @@ def main(path, byte, *blocks):
     for at, size in runs:
         if os.pwrite(fd, memoryview(memory)[:size], at) != size:
             sys.exit(f"{path}: a write at byte {at} was cut short")
-    os.fsync(fd)
 
 
 main(*sys.argv[1:])

@@ -45,17 +45,16 @@ card() {
 	fi
 }
 
-# Its CPU says AMD, since the kernel then does without page tables of its own (against Meltdown): changing
+# It has one CPU: with two, it takes half as much of the host's time again.  That CPU says AMD, since the kernel then does without page tables of its own (against Meltdown): changing
 # between two tables at each system call makes an emulated boot take a sixth longer.
 CPU=Nehalem,vendor=AuthenticAMD
-CPUS=1 # two take half as much of the host's time again
 # Until it is switched off.  A restart is a new process: this QEMU runs firmware a thousand times slower
 # after the warm restart of a guest that has run for a while.
 machine() {
 	# shellcheck disable=SC2046 # options are words
 	while [ -e "$DIR/on" ]; do
 		${INSIDE:-} qemu-system-x86_64 -accel tcg,thread=multi,tb-size=512 -machine q35,kernel-irqchip=split -cpu $CPU \
-			-smp $CPUS -m 2048 -nodefaults -no-user-config -display none -monitor none -no-reboot \
+			-smp 1 -m 2048 -nodefaults -no-user-config -display none -monitor none -no-reboot \
 			-pidfile "$DIR/qemu.pid" -device intel-iommu,intremap=on \
 			-drive if=pflash,format=raw,readonly=on,file=$CODE -drive "if=pflash,format=raw,file=$DIR/vars" \
 			-device virtio-rng-pci $(disk_drive) \

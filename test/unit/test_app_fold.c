@@ -248,15 +248,13 @@ static void *crowd_reads(void *arg)
 Test(app_fold, many_clients_read_what_is_summed_up)
 {
 	static pthread_t t[LARGE + SMALL];
-	const char *length = getenv("TEST_LENGTH");
-	const uint32_t rounds = length && strcmp(length, "short") == 0 ? 5 : 15;
 
 	with_little_staging("tcp", 4 << 20);
 	for (uint32_t i = 0; i < LARGE + SMALL; i++) {
 		crowd[i] = app_rig_connect(&s.rig);
 		cr_assert_eq(pthread_create(&t[i], NULL, crowd_reads, (void *)(uintptr_t)i), 0);
 	}
-	for (uint32_t round = 0; round < rounds; round++) {
+	for (uint32_t round = 0; round < 15; round++) {
 		const bool on = goes_on(&crowd_done);
 
 		cr_assert(on, "no read has ended for 10 s");
