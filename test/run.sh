@@ -149,7 +149,7 @@ unit-* | image) JOBS=$((JOBS + JOBS / 2)) ;; # some wait more than they work
 e2e) JOBS=$((3 * JOBS)) ;; # most wait more than half of their time: for restarts, back-off, lost links
 esac
 begin=$(date +%s)
-[ $# = 0 ] || printf '%s\n' "$@" | xargs -P "$JOBS" -I '{}' "$0" --one '{}'
+[ $# = 0 ] || printf '%s\n' "$@" | xargs -P "$JOBS" --process-slot-var=WEKA_SLOT -I '{}' "$0" --one '{}'
 
 passed=0 failed=0
 for p in "$@"; do

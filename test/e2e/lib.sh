@@ -13,9 +13,11 @@ BIN=$(realpath "$BUILD/release/bin")
 DIR=$(mktemp -d "${TMPDIR:-/tmp}/weka-e2e.XXXXXX")
 CONF=$DIR/weka.conf
 SHM=shm:$DIR/weka.sock
-# A script uses this port and the next three, as several scripts run at once.  They are below 32768:
-# the kernel gives the ports from there on to connecting sockets.
-PORT=${WEKA_TEST_PORT:-$((12000 + $$ % 5000 * 4))}
+# A script uses this port and the next three, as several scripts run at once: run.sh numbers those, so
+# that no two of them have the same.  They are below 32768: the kernel gives the ports from there on to
+# connecting sockets.
+: "${WEKA_SLOT:=$(($$ / 100))}"
+PORT=${WEKA_TEST_PORT:-$((12000 + ($$ % 100 * 50 + WEKA_SLOT % 50) * 4))}
 TCP=tcp://127.0.0.1:$PORT
 DAEMON=
 # APP_CORES: how many cores the appliance has.  Each script has a number of its own for when nobody
@@ -53,7 +55,7 @@ is() {
 refuses() {
 	name=$1 text=$2
 	shift 2
-	if err=$(timeout 20 "$@" 2>&1 >"$DIR/refused.out" </dev/null); then
+	if err=$(timeout 120 "$@" 2>&1 >"$DIR/refused.out" </dev/null); then
 		not_ok "$name" "it succeeded"
 	elif err=$(printf '%s\n' "$err" | grep -v ': info: '); [ "$(printf '%s\n' "$err" | wc -l)" != 1 ]; then
 		not_ok "$name" "more than one line: $err"
