@@ -28,7 +28,8 @@ ctl mkdir /tree
 : >"$DIR/acknowledged"
 bad=0
 for round in $(seq $kills); do
-	ctl -q import "$DIR/src" /tree >/dev/null 2>&1 &
+	# Not by ctl: $! would be a subshell of ours, and the import would go on beside the next ones.
+	"$BIN/wekactl" -c "$SHM" -k "$DIR/key" -q import "$DIR/src" /tree >/dev/null 2>&1 &
 	importer=$!
 	witness "$round" &
 	putter=$!
@@ -64,13 +65,13 @@ opens() { ctl --json status | sed -n 's/"clients":\[[^]]*\]//; s/.*"opens":\([0-
 read_slowly() { # the first byte comes: /held is open, and then it has no name
 	ctl put "$DIR/long" /held
 	rm -f "$DIR/pipe" && mkfifo "$DIR/pipe"
-	ctl cat /held >"$DIR/pipe" 2>"$DIR/cat.err" &
+	"$BIN/wekactl" -c "$SHM" -k "$DIR/key" cat /held >"$DIR/pipe" 2>"$DIR/cat.err" & # itself, not a subshell
 	CAT=$!
 	exec 7<"$DIR/pipe"
 	dd bs=1 count=1 <&7 >"$DIR/long.got" 2>/dev/null
 	ctl rm /held
 }
-freed() { for _ in $(seq 200); do [ "$(free)" -ge "$1" ] && return; sleep 0.1; done; free; return 1; }
+freed() { for _ in $(seq 600); do [ "$(free)" -ge "$1" ] && return; sleep 0.1; done; free; return 1; }
 dd if=/dev/urandom of="$DIR/long" bs=1M count=40 2>/dev/null
 before=$(free)
 read_slowly
