@@ -32,7 +32,7 @@ ONE=$!
 /usr/bin/python3 "$DIR/job.py" "$TCP" "$DIR/key" "$DIR/enough" 1 &
 TWO=$!
 n=0
-until [ "$(ctl --json jobs | wc -l)" -ge 2 ]; do n=$((n + 1)); [ $n -lt 400 ] || break; sleep 0.1; done
+until [ "$(ctl --json jobs | wc -l)" -ge 2 ]; do n=$((n + 1)); [ $n -lt 800 ] || break; sleep 0.1; done
 ctl --json jobs >"$DIR/jobs"
 is "both ranks are there" "numbers@1 0/2 numbers@1 1/2" "$(/usr/bin/python3 -c '
 import json, sys
@@ -54,7 +54,7 @@ is "so does the other" 0 $?
 # wekactl has the place of one of them by now, and not its report.
 gone() { for _ in 1 2 3 4 5 6 7 8; do [ "$(ctl jobs)" = "no client reports a job" ] || return 1; done; }
 n=0
-until gone; do n=$((n + 1)); [ $n -lt 20 ] || break; sleep 0.5; done
+until gone; do n=$((n + 1)); [ $n -lt 120 ] || break; sleep 0.5; done
 check "and are gone then" gone
 check "stop" stop
 finish

@@ -42,10 +42,10 @@ assert numbers == list(range(len(numbers))), numbers' "$DIR/json"
 "$BIN/wekactl" --connect "$SHM" --key "$DIR/key" --follow log >"$DIR/followed" &
 FOLLOWS=$!
 n=0
-until grep -q WEKA-401 "$DIR/followed"; do n=$((n + 1)); [ $n -lt 400 ] || break; sleep 0.05; done
+until grep -q WEKA-401 "$DIR/followed"; do n=$((n + 1)); [ $n -lt 1600 ] || break; sleep 0.05; done
 "$BIN/wekactl" --config "$CONF" keys add later "$DIR/later" >/dev/null 2>&1
 n=0
-until grep -q "key later" "$DIR/followed"; do n=$((n + 1)); [ $n -lt 400 ] || break; sleep 0.05; done
+until grep -q "key later" "$DIR/followed"; do n=$((n + 1)); [ $n -lt 1600 ] || break; sleep 0.05; done
 check "a line that comes later is printed" grep -q "info  *key later: may read" "$DIR/followed"
 is "each once" "" "$(sort "$DIR/followed" | uniq -d)"
 kill -TERM $FOLLOWS
