@@ -49,7 +49,8 @@ check "export" ctl export /tree "$DIR/back"
 (umask 077; printf '%064d\n' 7 >"$DIR/wrong.key")
 scrape() { $ASK get "$HTTP" /metrics >"$DIR/scrape" && sed -i 1d "$DIR/scrape"; }
 value() { $ASK value "$DIR/scrape" "$1"; }
-# A status that is given up, while a busy machine starts the appliance, is a login that was not proven, too.
+# A client that gives up its hello on a busy machine, and comes again, is a login that was not proven, too:
+# whoever started the appliance, or the one with the wrong key.
 early=$(scrape && value weka_refused_logins_total)
 refuses "a client with a wrong key" "does not hold our key" "$BIN/wekactl" --connect "$TCP" --key "$DIR/wrong.key" ls /
 sleep 0.6 # the snapshot of before is good for half a second
@@ -77,7 +78,7 @@ is "two drives serve" 2 "$(value 'weka_drive_state{drive="0",state="serving"}' |
 is "and are well" 1 "$(value 'weka_drive_health{drive="1",health="good"}')"
 is "a drive has one state" 2 "$(value weka_drive_health)"
 check "read bytes" [ "$(value weka_read_bytes_total)" -gt 10000000 ]
-is "the wrong key was counted" $((early + 1)) "$(value weka_refused_logins_total)"
+check "the wrong key was counted" [ "$(value weka_refused_logins_total)" -gt "$early" ]
 is "changes are taken" 1 "$(value weka_store_writable)"
 is "one core each" "$APP_CORES" "$(grep -c '^weka_core_turns_total' "$DIR/scrape")"
 
@@ -122,7 +123,7 @@ before_kb=$(rss) before_fds=$(fds)
 	done
 ) &
 client=$!
-$ASK idle "$HTTP" 200 30 >"$DIR/idle.closed" &
+$ASK idle "$HTTP" 200 120 >"$DIR/idle.closed" &
 idle=$!
 malformed=2000
 [ "${TEST_LENGTH:-short}" = short ] || malformed=10000
@@ -144,7 +145,15 @@ touch "$DIR/enough"
 wait $client
 check "and read what it should, each time" [ ! -e "$DIR/client.bad" ]
 check "memory has hardly grown" [ $(($(rss) - before_kb)) -lt 24576 ]
-check "no descriptor is left" [ "$(fds)" -le $((before_fds + 4)) ]
+closes_all() { # of those that have gone just now, too
+	n=0
+	until [ "$(fds)" -le $((before_fds + 4)) ]; do
+		n=$((n + 1))
+		[ $n -lt 600 ] || { fds; return 1; }
+		sleep 0.1
+	done
+}
+check "no descriptor is left" closes_all
 is "no request of the store failed" 0 "$(scrape && value 'weka_request_failures_total{reason="error"}')"
 # A client that gives up in its hello on a busy machine, and comes again, is refused, too.  The second
 # refusal of a kind within 10 s has no line of its own: a later one says how many there were.
@@ -154,7 +163,7 @@ all_told() {
 		sed -n 's/.*warning: WEKA-401: refused: \(.*\)/\1/p' "$DIR/daemon.log" |
 			awk '{ n += match($0, /\([0-9]+ times more\)$/) ? substr($0, RSTART + 1) : 1 } END { print n + 0 }')" ]; do
 		n=$((n + 1))
-		[ $n -lt 150 ] || return 1
+		[ $n -lt 600 ] || return 1
 		sleep 0.1
 	done
 }

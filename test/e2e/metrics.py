@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause-Patent
 """Asks an appliance for its metrics, as Prometheus, a browser and a vandal do.
 
-    metrics.py get PORT PATH [HEADER...]     prints the status, then the body
+    metrics.py get PORT PATH [HEADER...]     prints the status, then the body; asks again after 503
     metrics.py check FILE                    is it Prometheus' text format?  prints what is wrong
     metrics.py names FILE                    prints the families in it
     metrics.py used FILE...                  prints the metrics that alerts and dashboards name
@@ -10,7 +10,7 @@
     metrics.py value FILE SERIES             prints the sum of the series that begin so
     metrics.py vandal PORT COUNT SEED        sends COUNT requests that are none
     metrics.py idle PORT COUNT SECONDS       prints how many of COUNT connections were closed by then
-    metrics.py slow PORT COUNT SECONDS       so many send a byte now and then; then gets /metrics
+    metrics.py slow PORT COUNT SECONDS       so many send a byte now and then; after that gets /metrics
 """
 import http.client
 import json
@@ -23,12 +23,25 @@ import sys
 import time
 
 
-def get(port, path, *headers):
-    c = http.client.HTTPConnection("127.0.0.1", int(port), timeout=20)
+PATIENCE_S = 60  # of a machine that is busy with other things
+
+
+def asked(port, path, *headers):
+    c = http.client.HTTPConnection("127.0.0.1", int(port), timeout=PATIENCE_S)
     c.request("GET", path, headers=dict(h.split(": ", 1) for h in headers))
     r = c.getresponse()
-    print(r.status)
-    sys.stdout.write(r.read().decode())
+    return r.status, r.read().decode()
+
+
+def get(port, path, *headers):
+    """The appliance answers 503 when its polling threads do not run for half a second."""
+    end = time.monotonic() + PATIENCE_S
+    status, body = asked(port, path, *headers)
+    while status == 503 and time.monotonic() < end:
+        time.sleep(0.1)
+        status, body = asked(port, path, *headers)
+    print(status)
+    sys.stdout.write(body)
 
 
 SAMPLE = re.compile(r'^([a-z_][a-z0-9_]*)(\{(.*)\})? (-?[0-9.e+-]+|\+Inf|NaN)$')
@@ -113,7 +126,7 @@ def value(path, series):
 
 
 def connect(port):
-    s = socket.create_connection(("127.0.0.1", int(port)), timeout=10)
+    s = socket.create_connection(("127.0.0.1", int(port)), timeout=PATIENCE_S)
     s.settimeout(5)
     return s
 
@@ -177,18 +190,24 @@ def idle(port, count, seconds):
 
 
 def slow(port, count, seconds):
-    """Each sends a byte now and then.  Afterwards somebody else wants to be heard."""
-    sockets, end = [], time.monotonic() + float(seconds)
-    while time.monotonic() < end:
-        while len(sockets) < int(count):
-            sockets.append(connect(port))
+    """Each sends a byte now and then.  After that somebody else wants to be heard; he asks again when the
+    slow ones have not been accepted for as long as they may stay, which a busy machine may do late."""
+    sockets = [connect(port) for _ in range(int(count))]
+    end = time.monotonic() + float(seconds)
+    while True:
         for s in sockets:
             try:
                 s.sendall(b"G")
             except OSError:
                 pass
         time.sleep(2)
-    get(port, "/metrics")
+        if time.monotonic() < end:
+            continue
+        try:
+            return get(port, "/metrics")
+        except (OSError, http.client.HTTPException):
+            if time.monotonic() > end + PATIENCE_S:
+                raise
 
 
 if __name__ == "__main__":
