@@ -34,8 +34,8 @@ gone() {
 	n=0
 	until [ "$(mounts)" = 0 ]; do
 		n=$((n + 1))
-		[ $n -lt 400 ] || return 1
-		if [ $n = 100 ] && grep -qs " $DIR/mnt" /proc/[0-9]*/mounts; then
+		[ $n -lt 1200 ] || return 1
+		if [ $((n % 100)) = 0 ] && grep -qs " $DIR/mnt" /proc/[0-9]*/mounts; then
 			pgrep -f "weka-mount.* $DIR/mnt" | xargs -r kill
 		fi
 		sleep 0.05
