@@ -13,6 +13,9 @@
  *  (1) One such call at a time uses a session; other calls use it during the pauses.
  *  (2) A pause holds the GIL and not the lock while code of Python's runs
  *      [test_stream:test_what_a_signal_handler_may_do].
+ *  (3) A pause after the end of the interpreter ends its thread.  PyEval_RestoreThread() looks for
+ *      that first, while PyGILState_Ensure() uses what is gone by then
+ *      [test_stream:test_an_end_of_the_process_while_a_thread_waits].
  */
 #include "client-lib/python/py_weka.h"
 
@@ -47,16 +50,14 @@ int py_progress_tell(struct py_progress *p)
 static int pause_call(void *user)
 {
 	struct py_session *s = user;
-	PyGILState_STATE state;
 	int stop;
 
-	/* I1; it may end here, with the interpreter */
-	atomic_fetch_sub_explicit(&py_inside, 1, memory_order_release);
-	state = PyGILState_Ensure();
-	py_unlock(s); /* (2) */
+	atomic_fetch_sub_explicit(&py_inside, 1, memory_order_release); /* I1 */
+	PyEval_RestoreThread(s->state);                                 /* (3) */
+	py_unlock(s);                                                   /* (2) */
 	stop = PyErr_CheckSignals() < 0 || py_progress_tell(s->progress) < 0;
 	py_lock(s);
-	PyGILState_Release(state);
+	s->state = PyEval_SaveThread();
 	atomic_fetch_add_explicit(&py_inside, 1, memory_order_relaxed);
 	return stop;
 }
@@ -88,6 +89,7 @@ int py_block(struct py_session *s, struct py_progress *progress)
 		return -1;
 	ASSERT(!s->blocking); /* (1) */
 	s->blocking = PyThread_get_thread_ident();
+	s->state = PyThreadState_Get();
 	s->progress = progress;
 	py_lock(s);
 	(void)weka_set_pause(s->weka, pause_call, s);

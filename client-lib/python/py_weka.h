@@ -89,6 +89,7 @@ struct py_session {
 	struct py_feed *dropped_feeds; /* to be closed once their batches are gone */
 	struct py_added *added;        /* memory of the application's */
 	unsigned long blocking;        /* the thread that is in py_block(), or 0 */
+	PyThreadState *state;          /* of that thread */
 	struct py_progress *progress;  /* of its call, or NULL */
 };
 

@@ -3,8 +3,10 @@
 
 WEKA_TEST_SHM, _TCP and _TLS are their addresses, WEKA_TEST_KEY is the file of their key.
 """
+import contextlib
 import gc
 import itertools
+import json
 import os
 import signal
 import subprocess
@@ -19,6 +21,8 @@ KEY = os.environ["WEKA_TEST_KEY"]
 # TLS uses the TCP transport, so a short run leaves out plain TCP.
 KINDS = ("shm", "tls") if os.environ.get("TEST_LENGTH") == "short" else ("shm", "tcp", "tls")
 ADDRESSES = {kind: os.environ["WEKA_TEST_" + kind.upper()] for kind in ("shm", "tcp", "tls")}
+DAEMON = int(os.environ["WEKA_TEST_DAEMON"])  # the plain appliance
+LONG = 240  # seconds: only what hangs takes as long, however busy the machine is
 numbers = itertools.count()
 
 
@@ -49,6 +53,8 @@ def pytest_runtest_logreport(report):
 def connect(kind="shm", **options):
     options.setdefault("key_file", KEY)
     options.setdefault("pool_bytes", 16 << 20)
+    options.setdefault("timeout", LONG)
+    options.setdefault("connect_timeout", LONG)
     return weka.Client(ADDRESSES[kind], **options)
 
 
@@ -64,7 +70,7 @@ def clients():
 def pool_used(c):
     """Bytes that are leased, once the appliance has let go of what was cancelled."""
     gc.collect()
-    until = time.monotonic() + 10
+    until = time.monotonic() + 60
     while c.info()["pool_used_bytes"] > 0 and time.monotonic() < until:
         c.stat("/")
     return c.info()["pool_used_bytes"]
@@ -102,13 +108,13 @@ def top(maker):
 
 @pytest.fixture(autouse=True)
 def deadline():
-    """A test that hangs is a failure after a minute, with a traceback."""
+    """A test that hangs is a failure in the end, with a traceback."""
 
     def late(*_):
-        raise AssertionError("the test takes more than 60 s")
+        raise AssertionError("the test takes more than %d s" % (LONG + 60))
 
     before = signal.signal(signal.SIGALRM, late)
-    signal.alarm(60)
+    signal.alarm(LONG + 60)
     yield
     signal.alarm(0)
     signal.signal(signal.SIGALRM, before)
@@ -137,8 +143,66 @@ def files(maker, made):
     return dict(made[appliance])
 
 
+def environment():
+    """For a process of its own: there weka.Client() connects."""
+    return dict(os.environ, WEKA_ADDRESS=ADDRESSES["shm"], WEKA_KEY_FILE=KEY)
+
+
 def run_python(code, *args, **kwargs):
     """A Python of its own, with the same package."""
-    env = dict(os.environ, WEKA_ADDRESS=ADDRESSES["shm"], WEKA_KEY_FILE=KEY)
-    return subprocess.run([sys.executable, "-c", code, *args], env=env, timeout=60, text=True,
+    return subprocess.run([sys.executable, "-c", code, *args], env=environment(), timeout=LONG, text=True,
                           capture_output=True, **kwargs)
+
+
+def start_python(code, *args):
+    """The same, in three pipes."""
+    return subprocess.Popen([sys.executable, "-c", code, *args], env=environment(), text=True, stdin=subprocess.PIPE,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+# ---- the appliance, from outside
+
+
+def sessions_of(process):
+    """How many sessions of that process the plain appliance serves."""
+    control = [os.path.join(os.environ["WEKA_TEST_BIN"], "wekactl"), "-c", ADDRESSES["shm"], "-k", KEY]
+    text = subprocess.run(control + ["--json", "status"], check=True, capture_output=True, text=True).stdout
+    return sum(c["peer"].endswith(" process %d" % process) for c in json.loads(text)["clients"])
+
+
+def has_let_go(process):
+    """The appliance has let go of a process that has ended, and of the requests that it had sent."""
+    until = time.monotonic() + 60
+    while sessions_of(process) > 0 and time.monotonic() < until:
+        pass
+    return sessions_of(process) == 0
+
+
+def task_state(process, task):
+    """The letter that proc(5) has, "X" if the thread has ended."""
+    try:
+        with open("/proc/%d/task/%s/stat" % (process, task)) as f:
+            return f.read().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return "X"
+
+
+def stop():
+    """The plain appliance does nothing more: SIGSTOP alone returns while threads still run."""
+    os.kill(DAEMON, signal.SIGSTOP)
+    while not all(task_state(DAEMON, task) in "TXZ" for task in os.listdir("/proc/%d/task" % DAEMON)):
+        time.sleep(0.001)
+
+
+def go_on():
+    os.kill(DAEMON, signal.SIGCONT)
+
+
+@contextlib.contextmanager
+def halted():
+    """The plain appliance is stopped."""
+    try:
+        stop()
+        yield
+    finally:
+        go_on()

@@ -1,21 +1,18 @@
 # SPDX-License-Identifier: BSD-2-Clause-Patent
 """Threads, children, signals: what a Client and a Batch are in each."""
 import concurrent.futures
-import contextlib
 import errno
-import json
 import multiprocessing
 import os
 import pickle
 import signal
-import subprocess
 import sys
 import threading
 import time
 
 import pytest
 
-from conftest import ADDRESSES, KEY, connect, content, pool_used, run_python
+from conftest import ADDRESSES, KEY, connect, halted, has_let_go, pool_used, run_python, sessions_of, start_python
 import weka
 
 
@@ -63,20 +60,6 @@ def test_waiting_in_two_threads_at_once(client, files):
             assert client.read(paths[400]) == files[paths[400]]
             assert all(w.result() for w in waits)
             assert bytes(batch[299]) == files[paths[299]]
-
-
-@contextlib.contextmanager
-def halted():
-    """The plain appliance does nothing; all of its threads have stopped."""
-    daemon = int(os.environ["WEKA_TEST_DAEMON"])
-    os.kill(daemon, signal.SIGSTOP)
-    try:
-        for task in os.listdir("/proc/%d/task" % daemon):
-            while open("/proc/%d/task/%s/stat" % (daemon, task)).read().rpartition(")")[2].split()[0] != "T":
-                pass
-        yield
-    finally:
-        os.kill(daemon, signal.SIGCONT)
 
 
 def test_others_run_while_one_waits(shm, files):
@@ -158,14 +141,6 @@ def test_fork_while_another_thread_waits(client, files):
         [w.result() for w in workers]
 
 
-def sessions():
-    """How many sessions the plain appliance serves."""
-    status = os.path.join(os.environ["WEKA_TEST_BIN"], "wekactl")
-    text = subprocess.run([status, "-c", ADDRESSES["shm"], "-k", KEY, "--json", "status"], check=True,
-                          capture_output=True, text=True).stdout
-    return json.loads(text)["fabric"]["sessions_open"]
-
-
 def test_a_child_does_not_hold_the_sessions_of_its_parent():
     """The appliance sees that the parent is gone, though a child that does nothing lives on."""
     code = """if 1:
@@ -177,18 +152,14 @@ def test_a_child_does_not_hold_the_sessions_of_its_parent():
         print("ready", flush=True)
         signal.pause()
     """
-    before = sessions()
-    env = dict(os.environ, WEKA_ADDRESS=ADDRESSES["shm"], WEKA_KEY_FILE=KEY)
-    parent = subprocess.Popen([sys.executable, "-c", code], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    assert parent.stdout.readline() == b"ready\n" and sessions() == before + 1
+    parent = start_python(code)
+    assert parent.stdout.readline() == "ready\n" and sessions_of(parent.pid) == 1
     os.kill(parent.pid, signal.SIGKILL)
     assert parent.wait() == -signal.SIGKILL
-    tries = 0
-    while sessions() > before and tries < 200:
-        tries += 1
-    parent.stdin.close()
-    parent.stdout.close()
-    assert tries < 200
+    gone = has_let_go(parent.pid)
+    for pipe in (parent.stdin, parent.stdout, parent.stderr):
+        pipe.close()
+    assert gone
 
 
 def read_in_worker(arguments):
@@ -208,7 +179,7 @@ def test_pickle(client, files):
     again = pickle.loads(pickle.dumps(client))
     path = list(files)[3]
     assert again.addresses == client.addresses and again.read(path) == files[path]
-    with connect("tcp", timeout=5, lanes=1, requests_max=7, pool_bytes=4 << 20) as c:
+    with connect("tcp", timeout=50, lanes=1, requests_max=7, pool_bytes=4 << 20) as c:
         info = pickle.loads(pickle.dumps(c)).info()
         assert (info["requests_max"], info["pool_bytes"]) == (7, 4 << 20)
     with weka.Client(ADDRESSES["tcp"], key=bytes.fromhex(open(KEY).read().strip().split(":")[-1])) as c:
@@ -285,7 +256,7 @@ def test_keyboard_interrupt():
     """Ctrl-C in a script: a KeyboardInterrupt, and the usual exit status."""
     code = """if 1:
         import os, signal, threading, weka
-        c = weka.Client(connect_timeout=5)
+        c = weka.Client(connect_timeout=50)
         c.put("/interrupted", b"x")
         threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
         held = []
