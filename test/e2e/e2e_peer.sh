@@ -21,7 +21,7 @@ check "samples drawn by weight are the protocol's" weights_same
 
 python3 test/peer/record.py "$RECORDED" "$PORT" "$DIR/capture.pcap" &
 RECORDER=$!
-until python3 -c "import socket; socket.create_connection(('127.0.0.1', $RECORDED))" 2>/dev/null; do sleep 0.1; done
+until python3 -c "import socket; socket.create_connection(('127.0.0.1', $RECORDED))" 2>/dev/null || ! kill -0 "$RECORDER"; do sleep 0.1; done
 check "again through the recorder" python3 test/peer/second_client.py 127.0.0.1 "$RECORDED" "$DIR/key"
 kill "$RECORDER"
 

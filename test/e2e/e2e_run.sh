@@ -3,6 +3,8 @@
 # What test/run.sh prints of a program that failed is all that is left when the machine is gone: a
 # fuzzer's assertion, stack and input, whatever it printed besides.
 cd "$(dirname "$0")/../.." && . test/e2e/lib.sh
+# A longer run sets these for its own programs.
+unset APP_CORES PASSED TREE_ID
 
 # fuzz_NAME, a shell script, as run.sh starts a fuzzer.
 fuzzer() {

@@ -7,7 +7,11 @@
 Capturing on an interface needs rights that a test may not have; and here the segments are as small
 and as odd as no loopback makes them, so that what is put together again was really apart.
 Ends when killed; the file is whole after each segment.
+
+Ports in the capture are always the same: Wireshark gives some, such as 17500 and 24800, to other
+protocols, and then never asks us.
 """
+import itertools
 import random
 import selectors
 import socket
@@ -43,12 +47,14 @@ class Capture:
 
 class Relay:
     SYN, ACK, PUSH, FIN = 2, 16, 8, 1
+    APPLIANCE = 51000
+    clients = itertools.count(APPLIANCE + 1)
 
     def __init__(self, capture, client, target_port):
         self.capture = capture
         self.ends = (client, socket.create_connection(("127.0.0.1", target_port)))
-        port = client.getpeername()[1]
-        self.ports = ((port, target_port), (target_port, port))
+        port = next(self.clients)
+        self.ports = ((port, self.APPLIANCE), (self.APPLIANCE, port))
         self.seq = [1, 1]
         capture.packet(self.ports[0], 0, 0, self.SYN)
         capture.packet(self.ports[1], 0, 1, self.SYN | self.ACK)

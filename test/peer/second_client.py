@@ -57,7 +57,7 @@ class Refused(Exception):
 
 class Client:
     def __init__(self, host, port, key_id, secret, lane=bytes(16)):
-        self.sock = socket.create_connection((host, port), timeout=30)
+        self.sock = socket.create_connection((host, port), timeout=120)
         self.pool = bytearray(POOL)
         self.next_id, self.brought = 0, {PART: 0, REPLY: 0}
         self.hello(key_id, secret, lane)
