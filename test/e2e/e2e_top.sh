@@ -28,7 +28,7 @@ there() {
 	n=0
 	until ctl clients | grep -q "$1"; do
 		n=$((n + 1))
-		[ $n -lt 400 ] || return 1
+		[ $n -lt 1200 ] || return 1
 		sleep 0.05
 	done
 }
@@ -81,7 +81,7 @@ check "the client ends" wait $loader
 
 # ---- space ----------------------------------------------------------------------------------------
 settled() { ctl --json du / | grep -q '"settled":true'; }
-n=0; until settled || [ $n = 300 ]; do sleep 0.05; n=$((n + 1)); done
+n=0; until settled || [ $n = 1200 ]; do sleep 0.05; n=$((n + 1)); done
 ctl space >"$DIR/space"
 is "the largest directory is first" "3.0 MB    3.0 MB          1  big/" "$(sed -n '/ in \/$/{n;s/^ *//;p}' "$DIR/space")"
 check "files of the directory itself are one line" grep -q ' 2  (files)$' "$DIR/space"

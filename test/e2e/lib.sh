@@ -129,6 +129,15 @@ until_state() { # DRIVE STATE
 		sleep 0.1
 	done
 }
+# eventually COMMAND...: it succeeds within a while.
+eventually() {
+	n=0
+	until "$@"; do
+		n=$((n + 1))
+		[ $n -lt 600 ] || return 1
+		sleep 0.1
+	done
+}
 # Nothing is written any more: a write would make a drive's file that is cut as long as before.
 quiet() {
 	n=0 was=

@@ -37,7 +37,7 @@ class Terminal:
         return True
 
     # Reads on until `what` is true of the screen.
-    def until(self, what, seconds=30):
+    def until(self, what, seconds=120):
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             self.read()
@@ -54,17 +54,19 @@ class Terminal:
         text = whole[-1].split(b"\033[J")[0].replace(b"\033[K", b"").decode("latin-1")
         return text.split("\r\n")
 
-    def end(self, seconds=30):
+    def end(self, seconds=120):
         end = time.monotonic() + seconds
         while self.process.poll() is None and time.monotonic() < end:
             self.read()
-        while self.read(0.2):
-            pass
         if self.process.poll() is None:
             self.process.kill()
         return self.process.wait()
 
+    # What a program has written may come here later than its end.
     def is_restored(self):
+        return self.until(lambda rows: self.is_as_before())
+
+    def is_as_before(self):
         return (termios.tcgetattr(self.slave) == self.before and self.all.rfind(LEAVE) > self.all.rfind(ENTER) >= 0
                 and self.all.rfind(b"\033[?25h") > self.all.rfind(b"\033[?25l"))
 
@@ -96,8 +98,6 @@ say("p goes on", t.until(lambda rows: rows and not has("PAUSED")(rows)), t.scree
 os.write(t.master, b"\x1a")  # Ctrl-Z
 pid, status = os.waitpid(t.process.pid, os.WUNTRACED)
 say("Ctrl-Z stops it", os.WIFSTOPPED(status), status)
-while t.read(0.2):
-    pass
 say("and the terminal is as it was", t.is_restored(), t.all)
 before = len(t.all)
 t.process.send_signal(signal.SIGCONT)
