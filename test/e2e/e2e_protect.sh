@@ -16,7 +16,7 @@ has_converted() {
 	n=0
 	until [ "$(number converts)" = false ]; do
 		n=$((n + 1))
-		[ $n -lt 600 ] || { ctl status; return 1; }
+		[ $n -lt 1800 ] || { ctl status; return 1; }
 		sleep 0.1
 	done
 }
@@ -42,6 +42,7 @@ more="$more file:$DIR/more4?size=32M file:$DIR/more5?size=32M"
 check "six have two zones of it" formats_with 3 4 --force $more
 rm "$DIR"/more?
 check "format" "$BIN/wekactl" --force format --protect none "$D0" "$D1" "$D2"
+echo "rebuild_bytes_per_second = 512K" >>"$CONF" # so that it is under way while we look
 check "start" start
 check "import" ctl -q import "$DIR/src" /tree
 check "protect says that a drive takes its files with it" said_by "on one drive: if it fails"
@@ -69,6 +70,7 @@ check "the writer saw nothing of it" [ ! -s "$DIR/busy.bad" ]
 
 # ---- it goes on after a kill ----------------------------------------------------------------------
 crash
+sed -i '/^rebuild_bytes/d' "$CONF"
 check "start after a kill" start
 is "two copies, still" 2 "$(number copies)"
 check "all get their second copy" has_converted

@@ -77,7 +77,7 @@ done
 if [ $full = 1 ] && grep -qi "space" "$DIR/full"; then ok "a full store says so"; else not_ok "a full store says so" "$(cat "$DIR/full")"; fi
 check "a full store deletes" ctl rm /big1
 n=0
-until ctl put "$DIR/big" /again 2>/dev/null || [ $n -gt 50 ]; do
+until ctl put "$DIR/big" /again 2>/dev/null || [ $n -gt 600 ]; do
 	n=$((n + 1))
 	sleep 0.1
 done
