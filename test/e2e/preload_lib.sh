@@ -5,8 +5,9 @@ SO=$(realpath "$BUILD/release/lib/libweka-preload.so")
 CALLS=$BUILD/release/test/tools/preload_calls
 NONE=$DIR/none/weka # nothing is mounted there, and nothing exists
 AT=$NONE
-# served COMMAND...: with the library, over $AT.
-served() { WEKA_PRELOAD="-o key=$DIR/key${OPTIONS:+,$OPTIONS} ${PRELOAD_ADDRESS:-$SHM} $AT" LD_PRELOAD=$SO "$@"; }
+# served COMMAND...: with the library, over $AT.  A busy machine may be silent for longer than programs
+# wait that nobody told otherwise.
+served() { WEKA_PRELOAD="-o timeout=120,key=$DIR/key${OPTIONS:+,$OPTIONS} ${PRELOAD_ADDRESS:-$SHM} $AT" LD_PRELOAD=$SO "$@"; }
 # fails NAME TEXT COMMAND...: as refuses, for functions of a script.
 fails() {
 	name=$1 text=$2
