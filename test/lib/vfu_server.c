@@ -192,6 +192,36 @@ static bool due(uint64_t after, uint64_t before, uint64_t now)
 	return after && before < after && now >= after;
 }
 
+/* A write was done, without FUA, after the last flush that was done: the drive's cache has it. */
+static bool cache_is_dirty;
+
+/* Fetches nothing, so that no flush begins, until the client has seen all that was done.  A client
+ * that does not look for so long is not waited for. */
+static void wait_until_seen(const struct vfu_server *s)
+{
+	const struct timespec pause = { .tv_nsec = NS_PER_MS };
+
+	for (uint32_t tries = 0, unseen = 1; unseen && tries < 10000; tries++) {
+		unseen = 0;
+		for (uint32_t qid = 1; qid <= NVME_QPAIRS_MAX; qid++) {
+			const struct nvme_soft_queue *q = s->soft->queue[qid];
+
+			unseen += q && *q->cq_doorbell != q->cq_tail;
+		}
+		nanosleep(&pause, NULL);
+	}
+}
+
+static void die_unflushed(const struct vfu_server *s)
+{
+	const uint64_t after = s->options.die_unflushed_after;
+
+	if (!after || s->command_count < after || !cache_is_dirty)
+		return;
+	wait_until_seen(s);
+	(void)kill(getpid(), SIGKILL);
+}
+
 static void play_faults(struct vfu_server *s, uint64_t before)
 {
 	const struct vfu_server_options *o = &s->options;
@@ -199,6 +229,7 @@ static void play_faults(struct vfu_server *s, uint64_t before)
 
 	if (due(o->die_after, before, now))
 		(void)kill(getpid(), SIGKILL);
+	die_unflushed(s);
 	if (due(o->hang_after, before, now)) {
 		struct timespec t = { o->hang_ms / 1000, o->hang_ms % 1000 * 1000000 };
 
@@ -281,7 +312,8 @@ void vfu_server_run(struct vfu_server *s, const volatile bool *stop)
 
 /* ---- its life ------------------------------------------------------------------------------- */
 
-/* A filter above the back end, of which a process has one: every write is forced. */
+/* Filters above the back end, of which a process has one: every write is forced, or the writes that
+ * only the cache has are noted. */
 static uint32_t (*cached_run)(void *queue, struct nvme_soft_cmd **cmd, uint32_t cmd_count,
 			      struct nvme_soft_cmd **done, uint32_t done_max);
 
@@ -298,6 +330,26 @@ static void write_through(struct nvme_soft_back *back)
 	back->traits.volatile_cache = false;
 	cached_run = back->run;
 	back->run = forced_run;
+}
+
+static uint32_t noted_run(void *queue, struct nvme_soft_cmd **cmd, uint32_t cmd_count,
+			  struct nvme_soft_cmd **done, uint32_t done_max)
+{
+	const uint32_t count = cached_run(queue, cmd, cmd_count, done, done_max);
+
+	for (uint32_t i = 0; i < count; i++) {
+		if (done[i]->opcode == NVME_CMD_FLUSH)
+			cache_is_dirty = false;
+		else if (done[i]->opcode == NVME_CMD_WRITE && !done[i]->fua && !done[i]->status)
+			cache_is_dirty = true;
+	}
+	return count;
+}
+
+static void note_writes(struct nvme_soft_back *back)
+{
+	cached_run = back->run;
+	back->run = noted_run;
 }
 
 /* The drive in equal parts, each a namespace. */
@@ -336,6 +388,8 @@ static int make_soft(struct vfu_server *s, char *err_text, size_t err_text_size)
 		return err;
 	if (s->options.write_through)
 		write_through(back);
+	else if (s->options.die_unflushed_after)
+		note_writes(back);
 	divide(s, back);
 	if (s->options.mdts)
 		back->traits.mdts = s->options.mdts;

@@ -33,6 +33,8 @@ struct vfu_server_options {
 	uint64_t drop_after; /* close the connection */
 	uint64_t hang_after; /* do nothing for hang_ms, then go on */
 	uint64_t die_after;  /* as kill -9 would */
+	/* From then on: die as soon as the client knows of a write that only the cache has. */
+	uint64_t die_unflushed_after;
 	uint32_t hang_ms;
 	uint64_t mute_after; /* messages: answer no more of them on this connection */
 };

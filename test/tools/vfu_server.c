@@ -20,7 +20,7 @@ static void on_term(int signal_number)
 	stop = true;
 }
 
-enum { OPT_DROP = 256, OPT_HANG, OPT_DIE, OPT_MUTE, OPT_MAPS, OPT_NS, OPT_MDTS };
+enum { OPT_DROP = 256, OPT_HANG, OPT_DIE, OPT_UNFLUSHED, OPT_MUTE, OPT_MAPS, OPT_NS, OPT_MDTS };
 
 static const struct option longs[] = {
 	{ "no-mmap", no_argument, NULL, 'm' },
@@ -33,6 +33,7 @@ static const struct option longs[] = {
 	{ "drop-after", required_argument, NULL, OPT_DROP },
 	{ "hang-after", required_argument, NULL, OPT_HANG },
 	{ "die-after", required_argument, NULL, OPT_DIE },
+	{ "die-unflushed-after", required_argument, NULL, OPT_UNFLUSHED },
 	{ "mute-after", required_argument, NULL, OPT_MUTE },
 	{ "dma-maps", required_argument, NULL, OPT_MAPS },
 	{ "namespaces", required_argument, NULL, OPT_NS },
@@ -60,6 +61,8 @@ static int parse(int argc, char **argv, struct vfu_server_options *o)
 			o->hang_after = n;
 		else if (c == OPT_DIE)
 			o->die_after = n;
+		else if (c == OPT_UNFLUSHED)
+			o->die_unflushed_after = n;
 		else if (c == OPT_MUTE)
 			o->mute_after = n;
 		else if (c == OPT_MAPS)
@@ -90,7 +93,7 @@ int main(int argc, char **argv)
 			"usage: vfu_server [--no-mmap] [--no-irqs] [--no-reset] "
 			"[--ask-memory] [--write-through] [--nonsense] [--not-nvme] [--dma-maps N] "
 			"[--namespaces N] [--drop-after N] [--hang-after N] [--die-after N] "
-			"[--mute-after N] SOCKET DRIVE\n");
+			"[--die-unflushed-after N] [--mute-after N] SOCKET DRIVE\n");
 		return 2;
 	}
 	signal(SIGTERM, on_term);
