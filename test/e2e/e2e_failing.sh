@@ -21,7 +21,7 @@ until_is() { # WANTED GROUP KEY...
 	shift
 	until [ "$(number "$@")" = "$wanted" ]; do
 		n=$((n + 1))
-		[ $n -lt 600 ] || return 1
+		[ $n -lt 2400 ] || return 1
 		sleep 0.05
 	done
 }
@@ -50,7 +50,7 @@ lines=$(grep -c 'drive 2\|scrub' "$DIR/daemon.log")
 
 # ---- and answers again ----
 
-dd if="$DIR/copy" of="$DIR/d2" conv=notrunc bs=1M 2>/dev/null
+put_back "$DIR/copy" "$DIR/d2"
 check "it comes back by itself" until_is good drives 2 health
 check "which is said" said "drive 2 (.*): answers again"
 rm -rf "$DIR/out"

@@ -29,7 +29,7 @@ fails() { # DRIVE
 	done
 	mv "$DIR/had" "$DIR/put"
 	wait $CUTS
-	cat "$DIR/put" >"$DIR/d$1"
+	put_back "$DIR/put" "$DIR/d$1"
 	[ "$(state "$1")" = lost ] || [ "$(state "$1")" = gone ]
 }
 
@@ -37,7 +37,7 @@ folded() { # BYTES: so many, at least, have parity
 	n=0
 	until [ "$(number store parity_protected_bytes)" -ge "$1" ]; do
 		n=$((n + 1))
-		[ $n -lt 300 ] || { ctl protect; return 1; }
+		[ $n -lt 1200 ] || { ctl protect; return 1; }
 		sleep 0.1
 	done
 }
@@ -72,15 +72,16 @@ healed() { number scrub healed; }
 overwrite "$DIR/d1" 90 # readers must get the other copy, or compute it
 check "a drive has other bytes, and all is read" is_all_there
 is "no drive is lost" "serving serving serving serving" "$(state 0) $(state 1) $(state 3) $(state 4)"
-check "copies that reads have met are mended" sh -c "n=0; until [ \$n -gt 100 ] || '$BIN/wekactl' --connect '$SHM' --key '$DIR/key' --json status | grep -q '\"healed\":[1-9]'; do n=\$((n + 1)); sleep 0.1; done; [ \$n -le 100 ]"
+check "copies that reads have met are mended" sh -c "n=0; until [ \$n -gt 1200 ] || '$BIN/wekactl' --connect '$SHM' --key '$DIR/key' --json status | grep -q '\"healed\":[1-9]'; do n=\$((n + 1)); sleep 0.1; done; [ \$n -le 1200 ]"
 check "a clean stop" stop
+overwrite "$DIR/d1" 91 # all of it again: the scrub may have been quick
 check "a start with what is left of that drive" start
 [ -n "$DAEMON" ] && kill -0 "$DAEMON" || finish
 round_ends() {
 	n=0
 	until [ "$(number scrub rounds)" -gt 0 ]; do
 		n=$((n + 1))
-		[ $n -lt 600 ] || return 1
+		[ $n -lt 1200 ] || return 1
 		sleep 0.1
 	done
 }
@@ -96,6 +97,7 @@ check "check finds nothing" "$BIN/wekactl" -f "$CONF" check
 # ---- at a start -----------------------------------------------------------------------------------------
 
 mv "$DIR/d0" "$DIR/away"
+echo "rebuild_bytes_per_second = 16K" >>"$CONF" # so that it is lost, and not yet gone, until a new one comes
 check "one of four is missing: it starts" start
 is "and counts as lost" lost "$(state 0)"
 ctl status >"$DIR/page"
@@ -108,7 +110,7 @@ check "it is back, and not believed" start
 [ "$(state 0)" = serving ] && not_ok "it stays lost" || ok "it stays lost"
 check "all is there" is_all_there
 check "a new drive is offered" "$BIN/wekactl" drives add "$D5"
-sed -i "s|^drive = $D0\$|drive = $D5|; \|^drive = $D2\$|d" "$CONF"
+sed -i "s|^drive = $D0\$|drive = $D5|; \|^drive = $D2\$|d; /^rebuild/d" "$CONF"
 kill -HUP "$DAEMON"
 check "it is taken" until_state 5 serving
 check "the lost one goes" until_state 0 gone

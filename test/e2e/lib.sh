@@ -190,11 +190,15 @@ newline"
 drives() { ctl --json status | grep -o '"serial"' | wc -l; }
 # Writes a byte over blocks of a file that the daemon may have open: all but headers, or from BLOCK on.
 overwrite() { /usr/bin/python3 test/e2e/overwrite.py "$@"; } # FILE BYTE [BLOCK COUNT]
+# Fills a file that is a drive, and is shorter now, with what it had; past the page cache, as overwrite.py.
+put_back() { # COPY FILE
+	dd if="$1" of="$2" conv=notrunc bs=1M oflag=direct 2>/dev/null || dd if="$1" of="$2" conv=notrunc bs=1M 2>/dev/null
+}
 said() { # TEXT: the daemon says so within a while
 	n=0
 	until grep -q "$1" "$DIR/daemon.log"; do
 		n=$((n + 1))
-		[ $n -lt 1200 ] || return 1
+		[ $n -lt 2400 ] || return 1
 		sleep 0.05
 	done
 }
