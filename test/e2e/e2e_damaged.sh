@@ -20,7 +20,7 @@ until_is() { # WANTED KEY...
 	shift
 	until [ "$(number "$@")" = "$wanted" ]; do
 		n=$((n + 1))
-		[ $n -lt 300 ] || { echo "it is: $(number "$@")"; return 1; }
+		[ $n -lt 1200 ] || { echo "it is: $(number "$@")"; return 1; }
 		sleep 0.1
 	done
 }
@@ -48,7 +48,7 @@ same() { # NAME: the list has what a comparison finds
 	n=0
 	until listed | LC_ALL=C sort >"$DIR/listed" && cmp -s "$DIR/compared" "$DIR/listed"; do
 		n=$((n + 1))
-		[ $n -lt 50 ] || break
+		[ $n -lt 600 ] || break
 		sleep 0.1
 	done
 	is "$1" "$(cat "$DIR/compared")" "$(cat "$DIR/listed")"
@@ -58,10 +58,12 @@ same() { # NAME: the list has what a comparison finds
 
 # Zeroes the first block of each small file of the MiB that has most of them, and no page of the index.
 damage() { # DRIVE
-	python3 - "$DIR/d$1" "$DIR/src/sub" <<'END'
+	overwrite "$DIR/d$1" 0 $(places "$DIR/d$1" "$DIR/src/sub")
+}
+places() { # DRIVE DIRECTORY: "BLOCK 1" for each
+	python3 - "$1" "$2" <<'END'
 import os, sys
-drive, d = open(sys.argv[1], 'r+b'), sys.argv[2]
-image = drive.read()
+image, d = open(sys.argv[1], 'rb').read(), sys.argv[2]
 # A file begins at the start of a block.
 place = {image[at:at + 64]: at for at in range(0, len(image), 4096)}
 of = {}
@@ -72,8 +74,7 @@ for n in os.listdir(d):
         if at >= 0:
             of.setdefault(at >> 20, []).append(at)
 for at in max(of.values(), key=len):
-    drive.seek(at)
-    drive.write(bytes(4096))
+    print(at // 4096, 1)
 END
 }
 damage 1
