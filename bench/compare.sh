@@ -117,7 +117,7 @@ answers() { # ADDRESS
 	n=0
 	until "$BIN/wekactl" -c "$1" -k "$work/key" status >/dev/null 2>&1; do
 		n=$((n + 1))
-		[ $n -lt 300 ] || { say "$1 does not answer"; return 1; }
+		[ $n -lt 1200 ] || { say "$1 does not answer"; return 1; }
 		sleep 0.1
 	done
 }

@@ -45,7 +45,7 @@ start() { # NAME: with NAME.conf; its log is NAME.log
 	n=0
 	until ctl "$1" status >/dev/null 2>&1; do
 		n=$((n + 1))
-		kill -0 $! 2>/dev/null && [ $n -lt 600 ] || { tail -3 "$DEMO/$1.log" >&2; die "the appliance does not start"; }
+		kill -0 $! 2>/dev/null && [ $n -lt 2400 ] || { tail -3 "$DEMO/$1.log" >&2; die "the appliance does not start"; }
 		sleep 0.05
 	done
 }

@@ -24,8 +24,8 @@ def is_run(kind, text):
 
 # Files, sockets and ports of the page become some of the test's.
 def moved(text, root, port):
-    text = re.sub(r"/(?=(etc|var/lib|run)/weka)", root + "/", text)
-    return text.replace("7010", str(port)).replace("9620", str(port + 1))
+    text = text.replace("7010", str(port)).replace("9620", str(port + 1)) # not in root, whose name is random
+    return re.sub(r"/(?=(etc|var/lib|run)/weka)", root + "/", text)
 
 
 def script(page, root, port):

@@ -36,7 +36,7 @@ serving() {
 	n=0
 	until wekactl status >/dev/null 2>&1; do
 		n=$((n + 1))
-		[ $n -lt 600 ] && kill -0 "$(cat $ROOT/pid)" 2>/dev/null || return 1
+		[ $n -lt 2400 ] && kill -0 "$(cat $ROOT/pid)" 2>/dev/null || return 1
 		sleep 0.05
 	done
 }
@@ -59,6 +59,13 @@ journalctl() {
 		case $1 in -g) pattern=$2; shift ;; esac
 		shift
 	done
+	case $pattern in
+	WEKA-[0-9]*) # the daemon answers a client first, and then tells the log
+		for _ in $(seq 600); do
+			! grep -qE -- "$pattern" $ROOT/log || break
+			sleep 0.1
+		done ;;
+	esac
 	grep -E -- "$pattern" $ROOT/log
 }
 END
@@ -72,7 +79,7 @@ for page in docs/*.md; do
 	: >"$root/at" && : >"$root/pid"
 	port=$((PORT + 2 * (n % 2)))
 	python3 test/e2e/docs.py script "$page" "$root" $port >"$root/script"
-	(cd "$root" && ROOT=$root HERE=$HERE timeout 300 bash ./script </dev/null)
+	(cd "$root" && ROOT=$root HERE=$HERE timeout 500 bash ./script </dev/null)
 	kill -9 "$(cat "$root/pid")" 2>/dev/null
 	python3 test/e2e/docs.py compare "$page" "$root" $port >"$root/compared"
 	grep -v '^#' "$root/compared"

@@ -42,7 +42,7 @@ python3 -c "import socket, time
 s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
 s.bind(('127.0.0.1', $PORT)); s.listen(); print('there', flush=True); time.sleep(600)" >"$DIR/taker" &
 taker=$!
-n=0; until grep -q there "$DIR/taker" || [ $n = 200 ]; do sleep 0.05; n=$((n + 1)); done
+n=0; until grep -q there "$DIR/taker" || [ $n = 2400 ]; do sleep 0.05; n=$((n + 1)); done
 finds "a port that another program has" port "listen = $TCP: taken by python3.*, process $taker" "systemctl status $taker"
 kill $taker
 wait $taker 2>/dev/null

@@ -5,7 +5,11 @@
 cd "$(dirname "$0")/../.." && . test/e2e/lib.sh
 
 CTL=$BIN/wekactl
-state() { ls -l /sys/bus/pci/devices/*/driver /etc/weka /dev/vfio 2>/dev/null | cksum; }
+# Without times: sysfs makes them up whenever the kernel makes an inode anew.
+state() {
+	for d in /sys/bus/pci/devices/*; do echo "$d $(readlink "$d/driver")"; done
+	find /etc/weka /dev/vfio -printf '%p %M %u %s\n' 2>/dev/null | LC_ALL=C sort
+}
 before=$(state)
 
 if [ -d /sys/bus/pci/devices ]; then

@@ -20,7 +20,7 @@ bytes=$(find "$DIR/tree" -mindepth 1 ! -type d -printf '%i %s\n' | sort -u | awk
 
 # settled PATH: its totals, when they say that they are exact.
 settled() {
-	for _ in $(seq 300); do
+	for _ in $(seq 1200); do
 		line=$(ctl --json du "$1")
 		case "$line" in *'"settled":true'*) break ;; esac
 		sleep 0.1

@@ -324,10 +324,12 @@ static int verify(struct weka_client *c, const char *path, const char *acknowled
 int main(int argc, char **argv)
 {
 	/* A silent appliance is given up within 30 s (PROTOCOL.md 7): no append times out
-	 * before. */
+	 * before.  On a busy machine it takes its time to start again. */
 	struct weka_options options = { .size_bytes = sizeof(options),
 					.pool_bytes = 8 << 20,
-					.timeout_ns = 90 * NS_PER_S };
+					.connect_timeout_ns = 120 * NS_PER_S,
+					.timeout_ns = 180 * NS_PER_S,
+					.reconnect_ns = 120 * NS_PER_S };
 	struct weka_key key = { 0 };
 	struct weka_client *c;
 	int code;
