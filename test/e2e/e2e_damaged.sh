@@ -43,10 +43,12 @@ listed() { # as compare: what the list has
 	ctl --json damaged | python3 -c 'import json, sys
 for l in sys.stdin: print(ascii(json.loads(l)["path"].encode("latin-1")))'
 }
-same() { # NAME: the list has what a comparison finds
-	compare | LC_ALL=C sort >"$DIR/compared"
+# The list has what a comparison finds.  When much is found at once, the appliance may drop some of it until
+# the next read (app_damaged.c): so everything is read again if something is not listed after a while.
+same() { # NAME
 	n=0
-	until listed | LC_ALL=C sort >"$DIR/listed" && cmp -s "$DIR/compared" "$DIR/listed"; do
+	until listed | LC_ALL=C sort >"$DIR/listed" && [ $n -gt 0 ] && cmp -s "$DIR/compared" "$DIR/listed"; do
+		[ $((n % 20)) -gt 0 ] || compare | LC_ALL=C sort >"$DIR/compared"
 		n=$((n + 1))
 		[ $n -lt 600 ] || break
 		sleep 0.1
@@ -81,9 +83,17 @@ damage 1
 same "what reads have met is listed, all of it"
 count=$(wc -l <"$DIR/listed")
 [ "$count" -gt 20 ] && ok "which are many" || not_ok "which are many" "$count"
-is "the status counts as many" "$count" "$(number damage files)"
+check "the status counts as many" until_is "$count" damage files
 check "each is in the log, with its blocks" said "block 0 of the file: drive 1 block [0-9]* does not match its checksum"
-is "as many are named there" "$count" "$(grep -o 'scrub: /tree/.*: block [0-9]* of the file' "$DIR/daemon.log" | sed 's/: block [0-9]* of the file$//' | sort -u | wc -l)"
+named() { # when each line has found its place in the log
+	n=0
+	until [ "$(grep -o 'scrub: /tree/.*: block [0-9]* of the file' "$DIR/daemon.log" | sed 's/: block [0-9]* of the file$//' | sort -u | wc -l)" = "$count" ]; do
+		n=$((n + 1))
+		[ $n -lt 600 ] || return 1
+		sleep 0.1
+	done
+}
+check "as many are named there" named
 ctl damaged 2>"$DIR/sum" >"$DIR/told"
 grep -q '^/tree/.*: damaged: [0-9]* block.*; drive 1$' "$DIR/told" && ok "people can read it" || not_ok "people can read it" "$(ctl damaged 2>&1 | head -3)"
 is "with a sum" "$count damaged files" "$(sed 's/,.*//' "$DIR/sum")"
@@ -96,7 +106,7 @@ check "one is written anew" ctl put "$DIR/src/$one" "/tree/$one"
 check "one is removed" ctl rm "/tree/$two"
 rm "$DIR/src/$two"
 same "they leave the list"
-is "and the status" "$((count - 2))" "$(number damage files)"
+check "and the status" until_is "$((count - 2))" damage files
 
 # ---- met by the scrub ----
 
@@ -110,6 +120,6 @@ ctl --json damaged | wc -l >"$DIR/before"
 same "what it has found is all that a comparison finds"
 is "before anybody read it" "$(wc -l <"$DIR/compared")" "$(cat "$DIR/before")"
 check "the log says as many" said "a round has ended: $(wc -l <"$DIR/listed") damaged files"
-is "so does the status" "$(wc -l <"$DIR/listed")" "$(number damage files)"
+check "so does the status" until_is "$(wc -l <"$DIR/listed")" damage files
 check "a clean stop" stop
 finish
