@@ -86,7 +86,7 @@ round_ends() {
 	done
 }
 check "a round of the scrub ends" round_ends
-check "the log names the drive" grep -q "WEKA-312: [0-9]* damaged cop.* on drive 1, block" "$DIR/daemon.log"
+check "the log names the drive" said "WEKA-312: [0-9]* damaged cop.* on drive 1, block"
 [ "$(healed)" -gt 100 ] && ok "it has mended the rest" || not_ok "it has mended the rest" "$(healed)"
 is "nothing is damaged" "0 0" "$(number scrub bad_blocks) $(number scrub bad_pages)"
 check "writes that merge with old blocks find good ones" sh -c "for i in 1 2 3; do '$BIN/wekactl' --connect '$SHM' --key '$DIR/key' -q import '$DIR/src/sub' /tree/sub; done"
