@@ -14,7 +14,7 @@
 # With PASSED=DIR and TREE_ID=ID (test.sh) a program that has passed on this tree, in this stage and with
 # as many cores, is not run again: what takes hours or days may be stopped and called again.
 set -u
-: "${TEST_TIMEOUT:=$((600 + ${FUZZ_SECONDS:-0}))}" # of one program, in seconds
+: "${TEST_TIMEOUT:=$((1800 + ${FUZZ_SECONDS:-0}))}" # of one program, in seconds: for what hangs, not for what is slow
 
 one() {
 	program=$1 name=${1##*/} dir=$OUT/${1##*/}
