@@ -216,7 +216,9 @@ for n in 1 2; do
 	sleep 0.5
 	freeze
 	(sleep 0.6; kill -CONT "$S0" "$S1") &
+	later=$!
 	check "reads wait for it" ctl -q export /tree "$DIR/slow.$n"
+	wait $later
 done
 touch "$DIR/enough"
 check "and so do changes" wait $putter
