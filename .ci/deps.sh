@@ -34,9 +34,15 @@ fi
 echo "deps: installing$missing"
 export DEBIAN_FRONTEND=noninteractive
 # shellcheck disable=SC2086
-install() { $root apt-get install -y -q --no-install-recommends $missing; }
-# The lists may be missing or old; asking for them costs time, so only when they are.
-install >/dev/null 2>&1 || { $root apt-get update -q && install; } || {
-	echo "deps: apt-get could not install$missing: see above" >&2
-	exit 1
-}
+install() { $root apt-get -o DPkg::Lock::Timeout=300 install -y -q --no-install-recommends $missing; }
+# The lists may be missing or old; asking for them costs time, so only when they are.  A mirror may be
+# away for a moment, and another apt-get may hold the lists.
+tries=0
+until install >/dev/null 2>&1 || { $root apt-get update -q && install; }; do
+	tries=$((tries + 1))
+	[ $tries -lt 4 ] || {
+		echo "deps: apt-get could not install$missing: see above" >&2
+		exit 1
+	}
+	sleep 15
+done

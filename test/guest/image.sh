@@ -1,4 +1,4 @@
-[ -n "$name" ] && download || { apt-get -qq update && download; } 2>/dev/null ||#!/bin/sh
+#!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause-Patent
 # Makes what every guest boots from: $GUEST_CACHE/vmlinux and base.cpio, from Debian's stock kernel
 # package and busybox.  Once; again when this file or init changes.  usage: image.sh
@@ -49,9 +49,14 @@ kernel_deb() {
 	deb=$(ls -t "$GUEST_CACHE"/linux-image-[0-9]*.deb 2>/dev/null | head -n 1)
 	[ -z "$deb" ] || return 0
 	echo "guest: downloading Debian's kernel (70 MB), once"
-	download || { apt-get -qq update && download; } ||
-		die "Debian's kernel cannot be downloaded: put a linux-image-6.1.*-amd64_*.deb of Debian 12" \
-			"into $GUEST_CACHE, or copy the whole directory from a machine where it is made"
+	tries=0
+	until download || { apt-get -qq update && download; }; do
+		tries=$((tries + 1))
+		[ $tries -lt 4 ] ||
+			die "Debian's kernel cannot be downloaded: put a linux-image-6.1.*-amd64_*.deb of Debian 12" \
+				"into $GUEST_CACHE, or copy the whole directory from a machine where it is made"
+		sleep 15 # a mirror, or the lock of another apt
+	done
 	deb=$(ls "$GUEST_CACHE"/linux-image-[0-9]*.deb)
 }
 
