@@ -123,7 +123,7 @@ arguments() {
 		mkdir -p "$OUT/corpus/$name"
 		# Luck finds bugs, in the longer runs; the short one says the same of the same tree.
 		[ "${TEST_LENGTH:-long}" != short ] || { rm -rf "$OUT/corpus/$name"/*; echo "-seed=1"; }
-		echo "-max_total_time=$FUZZ_SECONDS -timeout=20 -rss_limit_mb=2048 -print_final_stats=0" \
+		echo "-max_total_time=$FUZZ_SECONDS -timeout=60 -rss_limit_mb=2048 -print_final_stats=0" \
 			"-artifact_prefix=$1/ $OUT/corpus/$name test/fuzz/corpus/${name#fuzz_}" ;;
 	sim) [ -z "${SEED:-}" ] || echo "--seed $SEED" ;;
 	torture-tsan) [ "$name-${TEST_LENGTH:-long}" != torture_app_cores-short ] || echo 12 ;; # rounds

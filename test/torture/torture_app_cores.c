@@ -33,8 +33,11 @@ enum {
 	FILES = 4,
 	BYTES_MAX = 20000,
 	RECORD = 100,
-	APART_BLOCKS = 4
+	APART_BLOCKS = 4,
+	LIVES_MAX = 30
 };
+
+#define PATIENCE_NS (300 * NS_PER_S)
 
 static const uint8_t secret[FAB_KEY_BYTES] = "any thirty-two bytes are a key.";
 static struct nvme_dma *dma;
@@ -340,8 +343,12 @@ static void *visit(void *arg)
 
 static void come(struct visitor *v, uint32_t id)
 {
+	/* Nothing here is about deadlines, and TSan takes its time. */
+	const struct weka_options options = { .size_bytes = sizeof(options),
+					      .connect_timeout_ns = PATIENCE_NS,
+					      .timeout_ns = PATIENCE_NS };
 	struct weka_key key = { .id = "weka", .secret = secret };
-	int err = weka_connect(fab_server_address(srv, id % 2), &key, NULL, &v->client);
+	int err = weka_connect(fab_server_address(srv, id % 2), &key, &options, &v->client);
 
 	if (err)
 		fprintf(stderr, "torture_app_cores: %s\n", weka_error(NULL));
@@ -371,8 +378,10 @@ static void check_together(struct visitor *v)
 	free(bytes);
 }
 
-/* spread_at: names; 0: no directory has so many that it is spread. */
-static void life(uint64_t cache_bytes, uint32_t early_pages, uint32_t spread_at, uint32_t copies)
+/* spread_at: names; 0: no directory has so many that it is spread.  Returns the changes that a core
+ * made in shards that it was lent. */
+static uint64_t life(uint64_t cache_bytes, uint32_t early_pages, uint32_t spread_at,
+		     uint32_t copies)
 {
 	static struct visitor visitor[CLIENTS];
 	struct app_core_stat stat[CORES];
@@ -404,20 +413,28 @@ static void life(uint64_t cache_bytes, uint32_t early_pages, uint32_t spread_at,
 		ASSERT(stat[i].asked > 0 && stat[i].planned > 0 && stat[i].read_bytes > 0);
 	for (uint32_t i = 0; i < CORES; i++)
 		made += stat[i].made;
-	ASSERT(stat[0].served > 0 && (made > 0 || spread_at));
+	ASSERT(stat[0].served > 0);
 	printf("torture_app_cores: %u clients of %u cores, %u rounds; %llu calls of other cores, "
 	       "%llu changes made there, %llu reads hedged\n",
 	       CLIENTS, CORES, rounds, (unsigned long long)stat[0].served, (unsigned long long)made,
 	       (unsigned long long)hedged);
+	return made;
+}
+
+/* The schedule decides whether a shard is lent: a life without a loan is lived again. */
+static void live(uint64_t cache_bytes, uint32_t early_pages, uint32_t copies)
+{
+	for (uint32_t lives = 1; life(cache_bytes, early_pages, 0, copies) == 0; lives++)
+		ASSERT(lives < LIVES_MAX);
 }
 
 int main(int argc, char **argv)
 {
 	if (argc > 1)
 		rounds = (uint32_t)atoi(argv[1]);
-	life(8u << 20, 0, 0, 1);
-	life(2u << 20, 8, 0, 1);
-	life(8u << 20, 8, 3, 1);
-	life(8u << 20, 0, 0, 2);
+	live(8u << 20, 0, 1);
+	live(2u << 20, 8, 1);
+	(void)life(8u << 20, 8, 3, 1);
+	live(8u << 20, 0, 2);
 	return 0;
 }

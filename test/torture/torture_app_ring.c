@@ -13,7 +13,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-enum { BALLS = 3, PLACES = 4, ROUNDS = 200000, PATIENCE_MS = 20000 };
+enum { BALLS = 3, PLACES = 4, ROUNDS = 200000, PATIENCE_MS = 120000 };
 
 static struct app_ring ring[2]; /* to player 0, to player 1 */
 static struct app_message slot[2][PLACES];

@@ -16,7 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { CREDITS = 4, CAPSULES = 60000, SLEEPS = 10000, WAKE_MAX_MS = 20000 };
+enum { CREDITS = 4, CAPSULES = 60000, SLEEPS = 10000, WAKE_MAX_MS = 120000 };
 
 static const struct fab_limits limits = { .credits = CREDITS, .long_bodies = 1 };
 
