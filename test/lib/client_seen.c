@@ -3,6 +3,7 @@
 
 #include "base/assert.h"
 #include "base/clock.h"
+#include "client-lib/client_internal.h"
 
 #include <unistd.h>
 
@@ -12,7 +13,7 @@ struct weka_req *reap_one(struct weka_client *c)
 	int got;
 
 	while ((got = weka_reap(c, &done, 1)) == 0)
-		if (weka_wait(c, 20 * NS_PER_S))
+		if (weka_wait(c, 60 * NS_PER_S))
 			return NULL;
 	return got == 1 ? done : NULL;
 }
@@ -35,4 +36,13 @@ bool are_held(struct script *s, struct weka_client *c, uint32_t count)
 		usleep(100);
 	}
 	return true;
+}
+
+void time_is_over(struct weka_client *c, const struct weka_req *req)
+{
+	uint32_t i = 0;
+
+	while (c->slots[i].req != req)
+		ASSERT(++i < c->requests_max);
+	c->deadline_ns[i] = 1;
 }

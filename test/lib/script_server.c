@@ -4,15 +4,18 @@
 
 #include "base/clock.h"
 
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 void script_init(struct script *s)
 {
 	memset(s, 0, sizeof(*s));
+	s->port_fd = -1;
 	memcpy(s->cfg.key.id, "weka", 5);
 	memset(s->cfg.key.secret, 7, sizeof(s->cfg.key.secret));
 }
@@ -23,6 +26,9 @@ void script_destroy(struct script *s)
 
 	if (s->server)
 		script_stop(s);
+	if (s->port_fd >= 0)
+		close(s->port_fd);
+	s->port_fd = -1;
 	for (i = 0; i < SCRIPT_FILES_MAX; i++) {
 		free(s->files[i].name);
 		free(s->files[i].bytes);
@@ -271,13 +277,34 @@ static void start(struct script *s)
 	ASSERT(err == 0);
 }
 
+/* Nobody else gets it while the server is away; who connects then is refused. */
+static void take_port(struct script *s)
+{
+	struct sockaddr_in in = { .sin_family = AF_INET,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t bytes = sizeof(in);
+	const int one = 1;
+	int err;
+
+	if (s->port_fd >= 0)
+		close(s->port_fd);
+	s->port_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	err = setsockopt(s->port_fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	ASSERT(err == 0);
+	err = bind(s->port_fd, (const struct sockaddr *)&in, sizeof(in));
+	ASSERT(err == 0);
+	err = getsockname(s->port_fd, (struct sockaddr *)&in, &bytes);
+	ASSERT(err == 0);
+	snprintf(s->address, sizeof(s->address), "tcp://127.0.0.1:%u", ntohs(in.sin_port));
+}
+
 void script_start(struct script *s, const char *address)
 {
 	if (strcmp(address, "shm") == 0)
 		snprintf(s->address, sizeof(s->address), "shm:/tmp/weka-script-%d-%u", getpid(),
 			 s->generation++);
 	else if (strcmp(address, "tcp") == 0)
-		snprintf(s->address, sizeof(s->address), "tcp://127.0.0.1:0");
+		take_port(s);
 	else
 		snprintf(s->address, sizeof(s->address), "%s", address);
 	start(s);

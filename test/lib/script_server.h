@@ -60,6 +60,7 @@ struct script {
 	pthread_t thread;
 	_Atomic bool quit;
 	uint32_t generation; /* different sockets for different runs of one test */
+	int port_fd; /* bound to the port of `address`, so that it is free for a restart; or -1 */
 };
 
 /* No files, no knobs, a key "weka" of 32 bytes of 7. */

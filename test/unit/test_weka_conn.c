@@ -165,13 +165,21 @@ Test(weka_conn, an_appliance_that_is_busy_is_asked_again)
 Test(weka_conn, who_is_cut_off_all_the_time_is_told_why)
 {
 	static struct door d = { .turned_away = 1000000 };
+	uint32_t ms = 300;
+	char tried[16];
+	int err;
 
 	door_open(&d);
-	options.connect_timeout_ns = 300 * NS_PER_MS;
-	cr_assert_eq(weka_connect(d.address, &key, &options, &client), -ECONNRESET, "%s",
-		     weka_error(NULL));
-	cr_assert(strstr(weka_error(NULL), "300 ms"), "%s", weka_error(NULL));
-	cr_assert_gt(atomic_load(&d.knocks), 1);
+	do { /* a machine that stands still meanwhile comes to one try, or to none */
+		cr_assert_lt(ms, 100000, "%s", weka_error(NULL));
+		atomic_store(&d.knocks, 0);
+		options.connect_timeout_ns = ms * NS_PER_MS;
+		err = weka_connect(d.address, &key, &options, &client);
+		snprintf(tried, sizeof(tried), "%u ms", ms);
+		ms *= 4;
+	} while (err == -ETIMEDOUT || atomic_load(&d.knocks) <= 1);
+	cr_assert_eq(err, -ECONNRESET, "%s", weka_error(NULL));
+	cr_assert(strstr(weka_error(NULL), tried), "%s", weka_error(NULL));
 }
 
 /* ---- what cannot be had ----------------------------------------------------------------- */
@@ -550,7 +558,7 @@ Test(weka_conn, a_change_is_asked_again_three_times)
 
 static void expect_memory_of_a_broken_session(const char *transport, uint64_t used_bytes)
 {
-	struct weka_req read = { .timeout_ns = 30 * NS_PER_MS };
+	struct weka_req read = { .timeout_ns = WEKA_FOREVER };
 	struct weka_window w = { .size_bytes = 4096 };
 	struct weka_attr attr;
 
@@ -561,6 +569,7 @@ static void expect_memory_of_a_broken_session(const char *transport, uint64_t us
 	cr_assert_eq(weka_submit_read(client, &read, &attr.handle, 0, 4096, &w), 0);
 	cr_assert(are_held(&server, client, 1));
 	script_stop(&server);
+	time_is_over(client, &read);
 	cr_assert_eq(reap_one(client)->status, -ETIMEDOUT);
 	weka_release(client, w.lease);
 	cr_assert_eq(counters_of(client).pool_used_bytes, used_bytes);
@@ -696,7 +705,7 @@ static void the_descriptor_says_when_to_reap(const char *transport)
 	cr_assert_not(is_readable(20), "nothing was answered");
 	atomic_store(&server.silent, 0);
 	do {
-		cr_assert(weka_arm(client) == 0 || is_readable(10000));
+		cr_assert(weka_arm(client) == 0 || is_readable(60000));
 		got = weka_reap(client, &done, 1);
 	} while (got == 0);
 	cr_assert_eq(done, &req);
@@ -707,7 +716,7 @@ static void the_descriptor_says_when_to_reap(const char *transport)
 	late.timeout_ns = 10 * NS_PER_MS;
 	cr_assert_eq(weka_submit_ping(client, &late), 0);
 	do {
-		cr_assert(weka_arm(client) == 0 || is_readable(10000));
+		cr_assert(weka_arm(client) == 0 || is_readable(60000));
 		got = weka_reap(client, &done, 1);
 	} while (got == 0);
 	cr_assert_eq(late.status, -ETIMEDOUT);
@@ -732,8 +741,9 @@ Test(weka_conn, waiting_ends_with_its_timeout_and_sleeps)
 	atomic_store(&server.silent, 1ull << FAB_PING);
 	cr_assert_eq(weka_wait(client, NS_PER_S), -ENOENT);
 	cr_assert_eq(weka_submit_ping(client, &req), 0);
-	cr_assert_eq(weka_wait(client, 30 * NS_PER_MS), -ETIMEDOUT);
-	cr_assert_gt(counters_of(client).sleeps, 0);
+	do /* the time may be over before it sleeps, where there is no processor for it */
+		cr_assert_eq(weka_wait(client, 30 * NS_PER_MS), -ETIMEDOUT);
+	while (counters_of(client).sleeps == 0);
 	atomic_store(&server.silent, 0);
 	cr_assert_eq(reap_one(client), &req);
 }

