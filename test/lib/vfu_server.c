@@ -511,6 +511,16 @@ void vfu_child_start(struct vfu_child *child, const struct vfu_server_options *o
 	close(ready[0]);
 }
 
+void vfu_child_pause(struct vfu_child *child)
+{
+	int status = 0;
+	pid_t pid;
+
+	(void)kill(child->pid, SIGSTOP);
+	pid = waitpid(child->pid, &status, WUNTRACED);
+	ASSERT(pid == child->pid && WIFSTOPPED(status));
+}
+
 void vfu_child_kill(struct vfu_child *child)
 {
 	(void)kill(child->pid, SIGKILL);

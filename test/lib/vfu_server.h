@@ -91,6 +91,8 @@ struct vfu_child {
 };
 
 void vfu_child_start(struct vfu_child *child, const struct vfu_server_options *options);
+/* Until SIGCONT.  It has stopped when this returns; kill() returns earlier. */
+void vfu_child_pause(struct vfu_child *child);
 /* As kill -9; what it had acknowledged is in its drive's file. */
 void vfu_child_kill(struct vfu_child *child);
 /* Orderly; its exit status. */

@@ -156,7 +156,7 @@ Test(nvme_away, server_that_stops_for_less_than_a_command_may_take_costs_a_delay
 	up(20 * NS_PER_S);
 	io = an_io(NVME_WRITE);
 	submit(&io);
-	cr_assert_eq(kill(child.pid, SIGSTOP), 0);
+	vfu_child_pause(&child);
 	cr_assert_eq(pthread_create(&thread, NULL, wake_it, NULL), 0);
 	drive->watch.csts_wanted = true; /* a register is asked for, as at each tick */
 	drive->watch.next_look_ns = 0;
@@ -179,7 +179,7 @@ Test(nvme_away, dead_server_gives_its_ios_back_and_is_used_again_when_it_is_back
 
 	up(2 * NS_PER_S);
 	cr_assert_eq(run(NVME_WRITE), 0);
-	cr_assert_eq(kill(child.pid, SIGSTOP), 0);
+	vfu_child_pause(&child);
 	io = more = an_io(NVME_READ);
 	submit(&io);
 	vfu_child_kill(&child);
@@ -201,7 +201,7 @@ Test(nvme_away, hung_server_keeps_its_ios_until_it_goes_on)
 	struct nvme_io io, more;
 
 	up(2 * NS_PER_S);
-	cr_assert_eq(kill(child.pid, SIGSTOP), 0);
+	vfu_child_pause(&child);
 	io = more = an_io(NVME_READ);
 	submit(&io);
 	cr_assert_eq(until(NVME_HEALTH_AWAY), 0);

@@ -3,6 +3,7 @@
  * file: and mem: drives: what they keep, what they promise the kernel, how they refuse, and
  * how they let one sleep.
  */
+#define _GNU_SOURCE /* setresuid */
 #include "test/lib/nvme_fixture.h"
 
 #include "nvme/soft/nvme_soft_file.h"
@@ -139,7 +140,9 @@ Test(nvme_file, what_is_deallocated_is_a_hole_and_reads_as_zeros_and_the_rest_st
 	cr_assert_eq(fixture_run(&f, &io), 0);
 	before = file_blocks();
 	cr_assert_eq(deallocate(16, 32), 0);
-	cr_assert_eq(file_blocks(), before - 32 * 8, "32 blocks of 4096");
+	/* Where the file lies in pieces, one more may take a block for the list of them. */
+	cr_assert_geq(file_blocks(), before - 32 * 8, "32 blocks of 4096");
+	cr_assert_leq(file_blocks(), before - 30 * 8);
 	cr_assert_eq(deallocate(4095, 2), -ERANGE);
 	io = read_of(&f, 24, 16);
 	cr_assert_eq(fixture_run(&f, &io), 0);
@@ -371,7 +374,7 @@ Test(nvme_file, sleeper_is_woken_by_a_completion)
 		nvme_ring(f.qp);
 		while (nvme_poll(f.qp, done, 1) == 0) {
 			if (nvme_qpair_arm(f.qp))
-				cr_assert(poll(&pfd, 1, 10000) != 0, "slept for ever");
+				cr_assert(poll(&pfd, 1, 60000) != 0, "slept for ever");
 			nvme_qpair_disarm(f.qp);
 		}
 		cr_assert_eq(io.status, 0);
@@ -427,6 +430,7 @@ Test(nvme_file, memory_mapped_anew_at_the_same_place_is_pinned_anew)
 Test(nvme_file, without_leave_to_pin_it_works_and_says_so)
 {
 	struct rlimit little = { 1 << 20, 1 << 20 }; /* a ring fits, the buffer does not */
+	const uid_t alone = 20000 + (uid_t)getpid() % 40000;
 	struct nvme_info info;
 	struct nvme_io io;
 
@@ -435,8 +439,10 @@ Test(nvme_file, without_leave_to_pin_it_works_and_says_so)
 		cr_skip("no O_DIRECT here");
 	nvme_qpair_destroy(f.qp);
 	cr_assert_eq(setrlimit(RLIMIT_MEMLOCK, &little), 0);
+	/* Root may pin all the same.  And the limit is for all that a user has pinned, in whatever
+	 * process: so this one has a user of its own. */
 	if (geteuid() == 0)
-		cr_assert_eq(seteuid(65534), 0); /* root may pin all the same */
+		cr_assert_eq(setresuid(alone, alone, 0), 0);
 	cr_assert_eq(nvme_qpair_create(f.drive, 8, &f.qp), 0);
 	io = write_of(&f, 0, 2, 1);
 	cr_assert_eq(fixture_run(&f, &io), 0);
@@ -445,7 +451,8 @@ Test(nvme_file, without_leave_to_pin_it_works_and_says_so)
 	cr_assert(fixture_holds(&f, 2, 1));
 	nvme_drive_info(f.drive, &info);
 	cr_assert_not_null(strstr(info.note, "memlock"), "%s", info.note);
-	(void)!seteuid(getuid());
+	if (getuid() == alone)
+		cr_assert_eq(setresuid(0, 0, 0), 0);
 	fixture_down(&f);
 }
 

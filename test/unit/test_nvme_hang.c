@@ -76,7 +76,7 @@ int pthread_mutex_lock(pthread_mutex_t *lock)
 
 static void setup(void)
 {
-	struct nvme_options options = { .io_timeout_ns = 400 * NS_PER_MS };
+	struct nvme_options options = { .io_timeout_ns = 1500 * NS_PER_MS };
 	char err_text[NVME_ERR_TEXT];
 	int fd = memfd_create("test", MFD_CLOEXEC), err;
 
@@ -186,12 +186,13 @@ static uint32_t goes_on(void)
 static uint32_t hangs_in(enum nvme_life life)
 {
 	uint64_t deadline_ns = clock_now_ns() + 60 * NS_PER_S;
+	const bool before = life == NVME_LIVE || life == NVME_DISABLING;
 	struct nvme_io io[IOS];
 	uint32_t back = 0;
 
 	turns_until_good();
-	if (life == NVME_LIVE || life == NVME_DISABLING)
-		(void)kill(child.pid, SIGSTOP);
+	if (before)
+		vfu_child_pause(&child);
 	submit_some(io);
 	nvme__helm_take(drive);
 	if (life != NVME_LIVE)
@@ -201,7 +202,8 @@ static uint32_t hangs_in(enum nvme_life life)
 		cr_assert(clock_now_ns() < deadline_ns, "life %d", drive->reset.life);
 		back += turn();
 	}
-	(void)kill(child.pid, SIGSTOP);
+	if (!before)
+		vfu_child_pause(&child);
 	back += turns_until_given_up();
 	return back + goes_on();
 }
