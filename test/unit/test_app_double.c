@@ -44,11 +44,10 @@ static void fold(void)
 	for (uint32_t last = 0, same = 0; same < 20;) {
 		const uint32_t now = folded();
 
-		same = now == last && now > 0 ? same + 1 : 0;
+		same = now == last && now > 8 ? same + 1 : 0;
 		last = now;
 		usleep(10000);
 	}
-	cr_assert_gt(folded(), 8);
 }
 
 /* No drive is lost here: each sum meets the second one that refuses. */

@@ -43,11 +43,12 @@ Test(app_pair, drive_that_now_and_then_refuses_one_is_left)
 {
 	app_files_put(&s, 1);
 	sim_drive_faults(s.sim[0], &(struct sim_faults){ .write_error_ppm = 20000 });
-	for (uint32_t round = 2; round < 6; round++) {
+	/* How many writes that takes, and so whether one is refused, differs from run to run. */
+	for (uint32_t round = 2; round < 6 || !app_files_is_lost(&s, 0); round++) {
 		app_files_put(&s, round);
 		app_files_get(&s, round);
 	}
-	cr_assert(app_files_is_lost(&s, 0) && !app_files_is_lost(&s, 1));
+	cr_assert(!app_files_is_lost(&s, 1));
 }
 
 Test(app_pair, reads_that_fail_are_answered_from_the_second_copy)

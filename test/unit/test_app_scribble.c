@@ -226,6 +226,12 @@ static void *read_on(void *arg)
 	return NULL;
 }
 
+static bool is_enough(void)
+{
+	return answered > SESSIONS && broken >= BROKEN &&
+	       atomic_load_explicit(&honest_reads, memory_order_relaxed) > 0 && scribbler.holes > 0;
+}
+
 Test(app_scribble, spoils_nothing_but_its_own, .timeout = 120)
 {
 	struct weka_client *client;
@@ -246,8 +252,7 @@ Test(app_scribble, spoils_nothing_but_its_own, .timeout = 120)
 	memcpy(&handle, &attr.handle, sizeof(handle));
 	cr_assert_eq(pthread_create(&honest, NULL, read_on, client), 0);
 	/* Until it has hit what ends a session some times, as well as what does not. */
-	for (uint64_t seed = 1; seed <= SESSIONS || (broken < BROKEN && seed < 20 * SESSIONS);
-	     seed++)
+	for (uint64_t seed = 1; seed <= SESSIONS || (!is_enough() && seed < 20 * SESSIONS); seed++)
 		session(seed);
 	atomic_store_explicit(&honest_stop, true, memory_order_relaxed);
 	pthread_join(honest, NULL);
@@ -255,8 +260,7 @@ Test(app_scribble, spoils_nothing_but_its_own, .timeout = 120)
 	app_core_stat(rig.run.core, &stat);
 	reads = atomic_load_explicit(&honest_reads, memory_order_relaxed);
 	/* Otherwise the test proves nothing. */
-	cr_assert(answered > SESSIONS && broken >= BROKEN && reads > 0 && scribbler.holes > 0,
-		  "%llu answered, %llu broken, %llu honest, %llu holes",
+	cr_assert(is_enough(), "%llu answered, %llu broken, %llu honest, %llu holes",
 		  (unsigned long long)answered, (unsigned long long)broken,
 		  (unsigned long long)reads, (unsigned long long)scribbler.holes);
 	weka_close(client);

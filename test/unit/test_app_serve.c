@@ -519,7 +519,7 @@ BOTH(a_stop_answers_what_is_open)
 	cr_assert_eq(weka_lease(client, 16 * 8192, &lease), 0);
 	for (uint32_t i = 0; i < 16; i++) {
 		window = (struct weka_window){ lease, i * 8192, 8192 };
-		req[i].timeout_ns = 5000000000;
+		req[i].timeout_ns = 60 * NS_PER_S;
 		memcpy((char *)lease->data + i * 8192, bytes, sizeof(bytes));
 		cr_assert_eq(weka_submit_write(client, &req[i], &attr.handle, i * 4096, 4096, 0,
 					       &window),
