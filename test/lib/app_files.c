@@ -121,8 +121,10 @@ static void compare(struct app_files *s, const char *path, const char *bytes, si
 {
 	size_t got_size;
 	void *got;
+	int err;
 
-	cr_assert_eq(weka_read_file(s->client, path, &got, &got_size), 0, "%s", path);
+	err = weka_read_file(s->client, path, &got, &got_size);
+	cr_assert_eq(err, 0, "%s: %s", path, strerror(-err));
 	cr_assert(got_size == size && memcmp(got, bytes, size) == 0, "%s", path);
 	free(got);
 }

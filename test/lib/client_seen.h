@@ -16,8 +16,8 @@ struct weka_counters counters_of(const struct weka_client *c);
 /* Turns of the client until the appliance holds so many of its requests; false: one came back. */
 bool are_held(struct script *s, struct weka_client *c, uint32_t count);
 
-/* Its time is over at the next turn.  A time that is short from the beginning may be over before the
- * appliance has the request. */
+/* Its time is over at the next turn.  A time that is short from the beginning may be over before
+ * the appliance has the request. */
 void time_is_over(struct weka_client *c, const struct weka_req *req);
 
 #endif

@@ -31,11 +31,12 @@ static uint32_t usual_error(uint8_t opcode)
 	}
 }
 
-static uint32_t error_ppm(const struct sim_faults *faults, uint8_t opcode)
+static uint32_t error_ppm(const struct sim_faults *faults, const struct nvme_soft_cmd *cmd)
 {
-	switch (opcode) {
+	switch (cmd->opcode) {
 	case NVME_CMD_READ:
-		return faults->read_error_ppm;
+		return cmd->offset_bytes < faults->read_error_from * 4096 ? 0
+									  : faults->read_error_ppm;
 	case NVME_CMD_WRITE:
 		return faults->write_error_ppm;
 	default:
@@ -65,7 +66,7 @@ static uint32_t decide(struct sim_drive *sim, const struct nvme_soft_cmd *cmd)
 		return faults->fail_status ? faults->fail_status : usual_error(cmd->opcode);
 	if (chance(sim, faults->status_ppm))
 		return any_status(sim);
-	return chance(sim, error_ppm(faults, cmd->opcode)) ? usual_error(cmd->opcode) : 0;
+	return chance(sim, error_ppm(faults, cmd)) ? usual_error(cmd->opcode) : 0;
 }
 
 static void count(struct sim_drive *sim, const struct nvme_soft_cmd *cmd)

@@ -51,6 +51,7 @@ struct sim_power {
 struct sim_faults {
 	/* How many of a million commands fail, with the kind's usual status. */
 	uint32_t read_error_ppm;
+	uint64_t read_error_from; /* ... but none of the blocks before this one */
 	uint32_t write_error_ppm; /* leaves some of the atomic units written, some not */
 	uint32_t flush_error_ppm;
 	uint32_t status_ppm;  /* with any status that there is, and may be told not to try again */
