@@ -87,7 +87,7 @@ start() { # returns when the appliance answers
 	n=0
 	until ctl status >/dev/null 2>&1; do
 		n=$((n + 1))
-		if ! kill -0 "$DAEMON" 2>/dev/null || [ $n -gt 1500 ]; then
+		if ! kill -0 "$DAEMON" 2>/dev/null || [ $n -gt 4000 ]; then
 			echo "appliance does not start:" && tail -5 "$DIR/daemon.log"
 			return 1
 		fi
