@@ -23,7 +23,7 @@
 static const char too_large[] = "the sample is larger than a request: read it by its path";
 
 #define NAP_NS   (1000u * 1000)
-#define NAPS_MAX 1000u /* for memory that comes back */
+#define NAPS_MAX 10000u /* for memory that comes back: the appliance may be busy for seconds */
 
 /* ---- feeds --------------------------------------------------------------------------------- */
 

@@ -457,6 +457,21 @@ def test_a_batch_that_comes_while_a_signal_ends_the_call(shm, dataset, files, st
     assert samples(stream) == samples(dataset.stream(batch=10, seed=1, cursor=cursor))
 
 
+def test_memory_comes_back_late(dataset, stopped):
+    """What a stream that is gone had asked for, when the appliance answers."""
+    with connect("shm", pool_bytes=1 << 20) as c:
+        d = c.dataset(dataset.name)
+        next(d.stream(batch=30)).release()
+        stopped()
+        with pytest.raises(Away), signalled(d, away):
+            next(d.stream(batch=30))
+        assert c.info()["pool_used_bytes"] > 0
+        timer = threading.Timer(2, go_on)
+        timer.start()
+        assert len(next(d.stream(batch=30))) == 30
+        timer.join()
+
+
 @pytest.mark.parametrize("call", ["create", "verify", "open"])
 def test_other_waits_that_a_signal_ends(shm, dataset, stopped, top, call):
     new = dataset.__reduce__()[0].__self__
