@@ -22,7 +22,7 @@ trap '[ -z "$STORE" ] || kill "$STORE"; cleanup' EXIT
 
 # The common log: a slice for the log of each drive and one for the journal.
 start_log() {
-	rm -f "$DIR/common.img" "$DIR/log" "$DIR/nbd"
+	rm -f "$DIR/common.img" "$DIR/log" "$DIR/nbd" "$DIR/store.pid"
 	truncate -s $(((drives + 1) << 30)) "$DIR/common.img"
 	: >"$DIR/log"
 	set -- --blockdev "driver=blklogwrites,node-name=all,file.driver=file,file.filename=$DIR/common.img,log.driver=file,log.filename=$DIR/log,log.cache.no-flush=on" \
@@ -33,8 +33,7 @@ start_log() {
 	done
 	qemu-storage-daemon "$@" --pidfile "$DIR/store.pid" 2>"$DIR/store.log" &
 	STORE=$!
-	n=0
-	until [ -e "$DIR/store.pid" ] || [ $n -gt 100 ]; do n=$((n + 1)); sleep 0.05; done
+	until [ -e "$DIR/store.pid" ] || ! kill -0 $STORE 2>/dev/null; do sleep 0.05; done
 }
 
 slice() { echo "driver=nbd,server.type=unix,server.path=$DIR/nbd,export=slice$1"; }

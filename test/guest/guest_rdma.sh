@@ -14,7 +14,7 @@ short) : "${FAULT_COUNT:=1}" "${FAULTS:=client appliance qp_appliance}" ;;
 long) : "${FAULT_COUNT:=3}" ;;
 *) : "${FAULT_COUNT:=20}" ;;
 esac
-GUEST_SECONDS=$((300 + FAULT_COUNT * 120)) # a fault of each sort takes 20 to 60 s
+GUEST_SECONDS=$((600 + FAULT_COUNT * 120)) # a fault of each sort takes 20 to 60 s
 : "${FAULTS:=client link appliance qp_client qp_appliance address}"
 
 nvme d0 256M addr=4,mdts=5 logical_block_size=4096,physical_block_size=4096

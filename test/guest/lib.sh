@@ -29,7 +29,7 @@
 export GUEST_CACHE BUILD
 : "${GUEST_CPUS:=2}"
 GUEST_MEMORY=1024
-GUEST_SECONDS=${GUEST_SECONDS:-300} # of one boot; a machine of its own needs a tenth
+GUEST_SECONDS=${GUEST_SECONDS:-600} # of one boot; a machine of its own needs a twentieth
 QEMU_NVME=        # what nvme() gathered
 QEMU_MORE=        # what a script adds
 IOMMU=            # ,aw-bits=48
