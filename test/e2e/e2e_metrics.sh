@@ -112,7 +112,7 @@ is "a foreign name that begins like ours" 403 "$(answer /metrics 'Host: localhos
 is "a number with a tail" 403 "$(answer /metrics 'Host: 127.0.0.1.evil.example')"
 
 # ---- vandals, while a client works -------------------------------------------------------------------
-rss() { sed -n 's/^VmRSS: *\([0-9]*\) kB/\1/p' "/proc/$DAEMON/status"; }
+rss() { sed -n 's/^VmRSS:[[:space:]]*\([0-9]*\) kB/\1/p' "/proc/$DAEMON/status"; }
 fds() { ls "/proc/$DAEMON/fd" | wc -l; }
 before_kb=$(rss) before_fds=$(fds)
 (
