@@ -44,7 +44,9 @@ def pytest_runtest_logreport(report):
         if report.skipped:
             print("skip: %s: %s" % (report.nodeid, report.longrepr[2]))
         elif report.failed:
-            print("not ok %s %s\n%s" % (report.nodeid, report.when, report.longreprtext))
+            crash = getattr(report.longrepr, "reprcrash", None)
+            why = crash.message.split("\n")[0] if crash else ""
+            print("not ok %s %s: %s\n%s" % (report.nodeid, report.when, why, report.longreprtext))
         else:
             print("ok", report.nodeid)
         sys.stdout.flush()
