@@ -121,7 +121,7 @@ answers() { # ADDRESS
 		sleep 0.1
 	done
 }
-port=$((20000 + $$ % 2000 * 4))
+port=${PORT:-$((20000 + $$ % 2000 * 4))} # and the next
 appliance memory "mem:$drive" "listen = shm:$work/memory.sock" "listen = tcp://127.0.0.1:$port" &&
 	answers "shm:$work/memory.sock" || exit 1
 add "appliance shm, memory" "shm:$work/memory.sock" $appliance_pid

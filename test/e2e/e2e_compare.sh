@@ -7,7 +7,7 @@ cd "$(dirname "$0")/../.." && . test/e2e/lib.sh
 compare() { # NAME OPTION...
 	to=$1
 	shift
-	COMPARE_DIR=$DIR BUILD=$BUILD bench/compare.sh --quick --only "4 KiB by name" --no-mlperf --out "$DIR/$to" "$@"
+	COMPARE_DIR=$DIR PORT=$PORT BUILD=$BUILD bench/compare.sh --quick --only "4 KiB by name" --no-mlperf --out "$DIR/$to" "$@"
 }
 left() {
 	ls -d "$DIR"/compare.* 2>/dev/null
@@ -44,7 +44,7 @@ check "a run beside itself has no difference" same
 fi
 
 # Interrupted as soon as it measures: the command's own group, as a terminal does it.
-setsid env COMPARE_DIR="$DIR" BUILD="$BUILD" bench/compare.sh --quick --no-mlperf --out "$DIR/cut" >"$DIR/cut.out" 2>&1 &
+setsid env COMPARE_DIR="$DIR" PORT="$PORT" BUILD="$BUILD" bench/compare.sh --quick --no-mlperf --out "$DIR/cut" >"$DIR/cut.out" 2>&1 &
 script=$!
 n=0
 until grep -q 'making the files of tcp' "$DIR/cut.out" || [ $n -gt 4000 ] || ! kill -0 $script 2>/dev/null; do
