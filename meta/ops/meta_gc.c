@@ -35,8 +35,8 @@
  *      zones that the order does not reverse, then a checkpoint.  A moved block goes to the
  *      emptiest drive anyway (meta_zone.c).  If a round did not narrow the gap, the next one
  *      waits for twice as many checkpoints as it did, 64 at most.  So an idle store stops
- *      moving data.  Collection leaves the log and the index where they are: a drive that holds
- *      more of them may stay fuller
+ *      moving data.  Collection does not move the log or the index, so a drive that holds more of
+ *      them may stay fuller
  *      [test_meta_drives:what_lives_spreads_over_a_new_one_of_the_same_size].
  *  (7) All live data on a drive that is being drained is moved, however little is dead; in turn
  *      with other collection.  No operation that waits for room waits for that: it wins none

@@ -35,11 +35,6 @@ kill_server() { # N
 }
 trap 'kill -9 $S0 $S1 2>/dev/null; cleanup' EXIT
 lines_of() { grep -c "$1" "$DIR/daemon.log"; }
-waits_for() { # COMMAND...: until it succeeds
-	n=0
-	until "$@" || [ $n -gt 1200 ]; do n=$((n + 1)); sleep 0.1; done
-	[ $n -le 1200 ] || { tail -5 "$DIR/daemon.log"; return 1; }
-}
 starts() { lines_of 'info: weka-appliance .* drives, '; } # the first, and each time that the daemon began anew
 has_begun_anew() { [ "$(starts)" -gt 1 ]; }
 # The daemon has drive 1 again.  It may have begun anew meanwhile, and then says nothing of a reset.
@@ -112,15 +107,15 @@ until [ "$(lines_of 'may be lost: read-only')" != 0 ] || [ $tries -ge $TRIES ]; 
 	ends_itself 1 || not_ok "and ends itself"
 	back=$(lines_of "$D1.*back after a reset")
 	serve 1 || not_ok "and comes back"
-	waits_for is_back >/dev/null || not_ok "the drive is back"
+	eventually is_back >/dev/null || not_ok "the drive is back"
 done
 check "a server ended when its cache held what no flush had covered (after $tries)" \
 	test "$(lines_of 'may be lost: read-only')" != 0
-check "the daemon begins anew by itself" waits_for has_begun_anew
+check "the daemon begins anew by itself" eventually has_begun_anew
 is "in the same process" "$daemon" "$(cat "/proc/$daemon/stat" 2>/dev/null | cut -d' ' -f1)"
 healths() { echo $(ctl --json status 2>/dev/null | grep -o '"health":"[a-z-]*"' | cut -d'"' -f4); }
 both_well() { [ "$(healths)" = "good good" ]; }
-waits_for both_well >/dev/null # when the server that came last has been found
+eventually both_well >/dev/null # when the server that came last has been found
 is "both drives are well, and none is read-only" "good good" "$(healths)"
 count=$(wc -l <"$DIR/acknowledged")
 goes_on() { # puts are acknowledged

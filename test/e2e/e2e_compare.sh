@@ -15,8 +15,8 @@ left() {
 	grep "$DIR" /proc/mounts
 	pgrep -af -- "--config $DIR/compare"
 }
-# What still is left after a while.  The kernel takes away mounts, and then loop devices, some time after
-# the last process of their namespace has ended.
+# Prints what left() prints after a while: the kernel removes mounts, and then loop devices, some time
+# after the last process of their namespace has ended.
 stays() {
 	n=0
 	while [ -n "$(left)" ] && [ $n -lt 600 ]; do

@@ -134,7 +134,7 @@ eventually() {
 	n=0
 	until "$@"; do
 		n=$((n + 1))
-		[ $n -lt 600 ] || return 1
+		[ $n -lt 1200 ] || return 1
 		sleep 0.1
 	done
 }

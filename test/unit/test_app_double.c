@@ -51,9 +51,9 @@ static void fold(void)
 }
 
 /*
- * No drive is lost here: each sum meets the second one that refuses.  Block 1, which is none of a
- * zone's, can be read: else a drive that refuses all for a second, on a busy machine, would be lost
- * (app_failing.c (3)).
+ * No drive is lost here: each sum meets the second one that refuses.  Drives still read block 1,
+ * which lies before the zones.  A drive that refuses every read for a second is lost
+ * (app_failing.c (3)), and on a busy machine a round may take that long.
  */
 Test(app_double, second_drive_that_refuses_is_left_out)
 {

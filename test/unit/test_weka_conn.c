@@ -684,7 +684,7 @@ static bool is_readable(int timeout_ms)
 	return poll(&fd, 1, timeout_ms) == 1;
 }
 
-static void the_descriptor_says_when_to_reap(const char *transport)
+static void expect_the_descriptor_to_say_when_to_reap(const char *transport)
 {
 	struct weka_req req = { .timeout_ns = WEKA_FOREVER }, late = { 0 }, *done;
 	int fd, got;
@@ -725,12 +725,12 @@ static void the_descriptor_says_when_to_reap(const char *transport)
 
 Test(weka_conn, the_descriptor_says_when_to_reap_shm)
 {
-	the_descriptor_says_when_to_reap("shm");
+	expect_the_descriptor_to_say_when_to_reap("shm");
 }
 
 Test(weka_conn, the_descriptor_says_when_to_reap_tcp)
 {
-	the_descriptor_says_when_to_reap("tcp");
+	expect_the_descriptor_to_say_when_to_reap("tcp");
 }
 
 Test(weka_conn, waiting_ends_with_its_timeout_and_sleeps)

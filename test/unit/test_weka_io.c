@@ -401,8 +401,21 @@ TEST_BOTH(more_requests_than_credits_wait_their_turn)
 
 Test(weka_io, four_credits_serve_64_requests)
 {
+	struct weka_req pings[8];
+
 	server.cfg.limits.credits = 4;
 	start("shm");
+	atomic_store(&server.silent, 1ull << FAB_PING);
+	for (int i = 0; i < 8; i++) {
+		pings[i] = (struct weka_req){ .timeout_ns = WEKA_FOREVER };
+		cr_assert_eq(weka_submit_ping(client, &pings[i]), 0);
+	}
+	cr_assert(are_held(&server, client, 4));
+	cr_assert_eq(weka_wait(client, 20 * NS_PER_MS), -ETIMEDOUT);
+	cr_assert_eq(atomic_load(&server.held), 4, "the others wait for a credit");
+	atomic_store(&server.silent, 0);
+	for (int i = 0; i < 8; i++)
+		cr_assert_eq(reap_one(client)->status, 0);
 	more_requests_than_credits_wait_their_turn();
 }
 
